@@ -14,12 +14,6 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command};
-use commands::{
-    allocate, best as best_command, check, completions, doctor, export, fuzz as fuzz_command, instances, lift,
-    max_batch as max_batch_command, methods, plot as plot_command, replay as replay_command, report as report_command,
-    reproduce as reproduce_command, run as run_command, site, solve, status, table as table_command, task, verify,
-    worker,
-};
 use ground::failure::Failure;
 
 fn main() -> ExitCode {
@@ -36,29 +30,29 @@ fn main() -> ExitCode {
 
 fn perform(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run(arguments) => run_command::run(&arguments),
-        Command::Status(arguments) => status::run(&arguments),
-        Command::Doctor(arguments) => doctor::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments, Cli::command()),
-        Command::Man(arguments) => completions::man(&arguments, Cli::command()),
-        Command::Task(arguments) => task::run(&arguments),
-        Command::Solve(arguments) => solve::run(&arguments),
-        Command::Verify(arguments) => verify::run(&arguments),
-        Command::Allocate(arguments) => allocate::run(&arguments),
-        Command::Check(arguments) => check::run(&arguments),
-        Command::Export(arguments) => export::run(&arguments),
-        Command::Lift(arguments) => lift::run(&arguments),
-        Command::Best(arguments) => best_command::run(&arguments),
-        Command::Table(arguments) => table_command::run(&arguments),
-        Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
-        Command::Plot(arguments) => plot_command::run(&arguments),
-        Command::Replay(arguments) => replay_command::run(&arguments),
-        Command::Reproduce(arguments) => reproduce_command::run(&arguments),
-        Command::Report(arguments) => report_command::run(&arguments),
-        Command::Site(arguments) => site::run(&arguments),
-        Command::Fuzz(arguments) => fuzz_command::run(&arguments),
-        Command::Methods(arguments) => methods::run(&arguments),
-        Command::Instances(arguments) => instances::run(&arguments),
-        Command::Worker => worker::run(),
+        Command::Run(arguments) => commands::run::run(&arguments),
+        Command::Status(arguments) => commands::status::run(&arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Completions(arguments) => commands::completions::run(&arguments, Cli::command()),
+        Command::Man(arguments) => commands::completions::man(&arguments, Cli::command()),
+        Command::Task(arguments) => commands::task::run(&arguments),
+        Command::Solve(arguments) => commands::solve::run(&arguments),
+        Command::Verify(arguments) => commands::verify::run(&arguments),
+        Command::Allocate(arguments) => commands::allocate::run(&arguments),
+        Command::Check(arguments) => commands::check::run(&arguments),
+        Command::Export(arguments) => commands::export::run(&arguments),
+        Command::Lift(arguments) => commands::lift::run(&arguments),
+        Command::Best(arguments) => commands::best::run(&arguments),
+        Command::Table(arguments) => commands::table::run(&arguments),
+        Command::MaxBatch(arguments) => commands::max_batch::run(&arguments),
+        Command::Plot(arguments) => commands::plot::run(&arguments),
+        Command::Replay(arguments) => commands::replay::run(&arguments),
+        Command::Reproduce(arguments) => commands::reproduce::run(&arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
+        Command::Site(arguments) => commands::site::run(&arguments),
+        Command::Fuzz(arguments) => commands::fuzz::run(&arguments),
+        Command::Methods(arguments) => commands::methods::run(&arguments),
+        Command::Instances(arguments) => commands::instances::run(&arguments),
+        Command::Worker => commands::worker::run(),
     }
 }

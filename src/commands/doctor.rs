@@ -1,6 +1,5 @@
 //! `bench doctor`: what is installed, what of it is alive, and how to get what is missing.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
@@ -13,6 +12,7 @@ use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::text::wrap;
 use crate::harness::cache::Cache;
+use crate::harness::replay::executor::python;
 
 /// Arguments of `bench doctor`.
 #[derive(Debug, Args)]
@@ -43,7 +43,8 @@ struct Finding {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let findings = findings();
     let text = arguments.format == Format::Text;
-    let mut grid = Grid::new(if text { &HEADER[..3] } else { &HEADER });
+    let columns = if text { 3 } else { HEADER.len() };
+    let mut grid = Grid::new(HEADER.into_iter().take(columns));
     let mut remedies = String::new();
     for Finding { what, found, remedy } in &findings {
         let (state, words, remedy) = match found {
@@ -51,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Err(words) => ("missing", words, *remedy),
         };
         let cells = [what, state, words, remedy];
-        grid.row(&cells[..if text { 3 } else { 4 }]);
+        grid.row(&cells[..columns]);
         if text && !remedy.is_empty() {
             remedies += &wrap(&format!("{what}: {remedy}"), 100);
         }
@@ -99,7 +100,7 @@ fn findings() -> Vec<Finding> {
         },
         Finding {
             what: "profiler",
-            found: environment("remat-profiler"),
+            found: python(&library.root).map(|path| path.display().to_string()).map_err(|failure| failure.to_string()),
             remedy: "to trace networks of one's own: scripts/setup.sh --profiler (torch, 5 GB)",
         },
         Finding { what: "git", found: said("git", &["--version"]), remedy: "records then lack the revision" },
@@ -144,15 +145,6 @@ fn cache(library: &Library) -> Result<String, String> {
     let folders = std::fs::read_dir(cache.folder()).into_iter().flatten().flatten();
     let rows: usize = folders.filter_map(|folder| std::fs::read_dir(folder.path()).ok()).map(Iterator::count).sum();
     Ok(format!("{}, {rows} rows", cache.folder().display()))
-}
-
-/// A virtual environment of scripts/setup.sh.
-fn environment(name: &str) -> Result<String, String> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    let python = cache.map(|cache| cache.join(name).join("venv/bin/python"));
-    let found = python.filter(|path| path.exists()).map(|path| path.display().to_string());
-    found.ok_or_else(|| "no virtual environment of its own".into())
 }
 
 /// The first line that a command prints, or why it prints none.

@@ -76,14 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let instance = Library::locate().find(&arguments.instance)?;
     output::keep_apart(&[&instance], &[arguments.output.as_ref()])?;
     let subject = Subject::read(instance)?;
-    let bytes = match &arguments.budget {
-        None => None,
-        Some(budget) => Some(
-            budget
-                .resolve(subject.baseline.peak_bytes)
-                .ok_or_else(|| Failure::input(format!("budget {budget} overflows 64 bits; name a smaller one")))?,
-        ),
-    };
+    let bytes = arguments.budget.as_ref().map(|budget| subject.bytes(budget)).transpose()?;
     let model = Model::new(&subject.instance, &arguments.method, bytes)?;
     let formats = model.encoding.formats();
     if !formats.contains(&format) {

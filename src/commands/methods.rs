@@ -97,7 +97,7 @@ fn text(row: &Row) -> String {
 }
 
 fn grid(rows: &[Row]) -> Grid {
-    let mut grid = Grid::new(&["method", "claim", "budgets", "parameters", "reference"]);
+    let mut grid = Grid::new(["method", "claim", "budgets", "parameters", "reference"]);
     for row in rows {
         let parameters: Vec<_> = row.parameters.iter().map(|p| format!("{}={}", p.name, p.default)).collect();
         grid.row([row.id, &row.claim.to_string(), row.budgets, &parameters.join(", "), row.reference]);

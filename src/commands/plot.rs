@@ -8,7 +8,6 @@ use crate::ground::failure::Failure;
 use crate::ground::output;
 use crate::ground::text::count;
 use crate::harness::records;
-use crate::harness::replay;
 use crate::harness::suite;
 use crate::views::plot;
 
@@ -44,9 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let suite = suite::kept_in(results);
     let folder = records::folder_of(results);
     let out = arguments.out.clone().unwrap_or_else(|| folder.join("plots"));
-    let executed = replay::read(&folder)?;
-    let written =
-        plot::write_all(&rows, suite.as_ref(), &folder, &out)? + plot::executed::write_all(&rows, &executed, &out)?;
+    let written = plot::write_all(&rows, suite.as_ref(), &folder, &out)?;
     output::info(&format!("{} in {}", count(written, "plot"), out.display()));
     Ok(())
 }

@@ -1,9 +1,8 @@
 //! `bench report`: recorded results as one HTML page.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use remat_core::io::replace;
 
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
@@ -63,16 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let page = report::page(&Library::locate(), &rows, suite.as_ref(), &folder, embedding)?;
     let path = arguments.output.clone().unwrap_or_else(|| folder.join("report.html"));
-    write(&path, &page)?;
+    output::replace_file(&path, &page)?;
     output::info(&format!("{}: {} KiB", path.display(), page.len() / 1024));
     Ok(())
-}
-
-/// Writes a page beside the old one and then over it, so that there is never half of one.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write(path: &Path, page: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::cannot("write", path)(format!("{error}; choose another with -o"));
-    replace(path, |out| out.write_all(page.as_bytes())).map_err(failed)
 }

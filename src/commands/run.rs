@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::commands::report::write as write_page;
 use crate::commands::values::{positive, seconds, specs};
 use crate::ground::failure::Failure;
 use crate::ground::format::Format;
@@ -359,11 +358,9 @@ fn keep(
         return Ok(());
     }
     let (plots, page) = (folder.join("plots"), folder.join("report.html"));
-    let executed = replay::read(folder)?;
-    let written =
-        plot::write_all(rows, Some(suite), folder, &plots)? + plot::executed::write_all(rows, &executed, &plots)?;
+    let written = plot::write_all(rows, Some(suite), folder, &plots)?;
     output::info(&format!("{}: {}", count(written, "plot"), plots.display()));
-    write_page(&page, &report::page(library, rows, Some(suite), folder, Embedding::default())?)?;
+    output::replace_file(&page, report::page(library, rows, Some(suite), folder, Embedding::default())?)?;
     output::info(&format!("page: {}", page.display()));
     Ok(())
 }

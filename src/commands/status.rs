@@ -35,12 +35,7 @@ pub struct Arguments {
 /// # Errors
 /// There are no such results.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let status = status::of(&arguments.results)?;
-    let text = match arguments.format {
-        ReportFormat::Json => serde_json::to_string_pretty(&status).map_err(Failure::failed)?,
-        ReportFormat::Text => text(&status),
-    };
-    output::result(&text)
+    output::result(&arguments.format.render(&status::of(&arguments.results)?, text)?)
 }
 
 fn text(status: &Status) -> String {

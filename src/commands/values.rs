@@ -1,10 +1,12 @@
 //! Values that several subcommands take.
 
+use std::path::Path;
 use std::time::Duration;
 
 use remat_formulations::Spec;
 
 use crate::ground::duration::limit;
+use crate::ground::failure::Failure;
 
 /// Parses a number of seconds that a limit may have.
 ///
@@ -24,6 +26,18 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 pub fn positive(text: &str) -> Result<usize, String> {
     let number = text.parse::<usize>().ok().filter(|number| (1..=1024).contains(number));
     number.ok_or_else(|| "expected a whole number from 1 to 1024".into())
+}
+
+/// Refuses a file for a figure whose name does not say that it is an SVG.
+///
+/// # Errors
+/// It ends otherwise; `option` is where it was named.
+pub fn svg(option: &str, path: &Path) -> Result<(), Failure> {
+    if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg")) {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(Failure::input(format!("{option} {path}: the figure is an SVG; name a file that ends in .svg")))
 }
 
 /// Splits a list of method specs at the commas outside of brackets; one that is named again counts once.

@@ -97,7 +97,7 @@ fn divert(job: &Job) -> Result<File, Failure> {
 
 /// Runs the method and hands over its answers; the inner error is the method's, for the record.
 fn work(job: &Job, out: &File) -> Result<Result<(), String>, Failure> {
-    let Prepared { method, parameters, instance } = match prepare(job) {
+    let (method, parameters, instance) = match prepare(job) {
         Ok(prepared) => prepared,
         Err(message) => return Ok(Err(message)),
     };
@@ -128,18 +128,12 @@ fn work(job: &Job, out: &File) -> Result<Result<(), String>, Failure> {
     })
 }
 
-struct Prepared {
-    method: &'static dyn Method,
-    parameters: Parameters,
-    instance: Instance,
-}
-
-fn prepare(job: &Job) -> Result<Prepared, String> {
+fn prepare(job: &Job) -> Result<(&'static dyn Method, Parameters, Instance), String> {
     let method = find(&job.method).ok_or_else(|| format!("no method {:?}", job.method))?;
     let parameters = Parameters::new(method.about().parameters, &job.parameters)
         .map_err(|error| format!("{} {error}", job.method))?;
     let instance = read_instance(&job.instance).map_err(|error| error.to_string())?;
-    Ok(Prepared { method, parameters, instance })
+    Ok((method, parameters, instance))
 }
 
 fn solve(method: &dyn Method, context: &Context<'_>) -> Result<(), String> {

@@ -1,6 +1,9 @@
 //! Numbers as people read them. Abstract units print bare numbers: no ms, no MB.
 
 use remat_core::format::{MemoryUnit, TimeUnit};
+use serde::Serialize;
+
+use crate::ground::failure::Failure;
 
 /// Formats in which tables and lists are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -26,6 +29,19 @@ pub enum ReportFormat {
     Text,
     /// One object.
     Json,
+}
+
+impl ReportFormat {
+    /// The object, or its lines for people.
+    ///
+    /// # Errors
+    /// The object cannot be written.
+    pub fn render<T: Serialize>(self, object: &T, lines: impl FnOnce(&T) -> String) -> Result<String, Failure> {
+        match self {
+            Self::Json => serde_json::to_string_pretty(object).map_err(Failure::failed),
+            Self::Text => Ok(lines(object)),
+        }
+    }
 }
 
 /// `3.21 GiB`, or the bare number.

@@ -27,8 +27,8 @@ pub struct Grid {
 
 impl Grid {
     /// An empty grid.
-    pub fn new(header: &[&str]) -> Self {
-        Self { header: header.iter().map(|&name| name.to_owned()).collect(), ..Self::default() }
+    pub fn new(header: impl IntoIterator<Item: Into<String>>) -> Self {
+        Self { header: header.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
     /// Sets the columns from `first` on flush right.
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     fn example() -> Grid {
-        let mut grid = Grid::new(&["name", "50 %"]).numeric_from(1);
+        let mut grid = Grid::new(["name", "50 %"]).numeric_from(1);
         grid.row(["a|b", "1.0"]);
         grid.rule();
         grid.row(["m[k=2]_x", "-"]);
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn words_are_folded_and_numbers_go_below() {
-        let mut grid = Grid::new(&["claim", "0.25x", "0.50x", "0.75x"]).numeric_from(1);
+        let mut grid = Grid::new(["claim", "0.25x", "0.50x", "0.75x"]).numeric_from(1);
         grid.row(["optimum: chain, memory-persistent", "10.5", "20.25", "3"]);
         grid.rule();
         grid.row(["  monet[modes=intermediate-activated]", "1", "2", "3"]);
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn words_behind_the_numbers_are_in_the_last_grid() {
-        let mut grid = Grid::new(&["method", "0.25x", "0.50x", "0.75x", "over which schedules"]).numeric(1..4).gap(1);
+        let mut grid = Grid::new(["method", "0.25x", "0.50x", "0.75x", "over which schedules"]).numeric(1..4).gap(1);
         grid.row(["  rotor", "10.5", "20.25", "3", "chain, memory-persistent"]);
         // As narrow as they may be, all columns need 46.
         insta::assert_snapshot!(grid.folded(44), @"

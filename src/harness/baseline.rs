@@ -36,7 +36,17 @@ impl Baseline {
     }
 }
 
+/// A value over another; none where the other is zero.
+pub fn ratio(value: u64, reference: u64) -> Option<f64> {
+    (reference > 0).then(|| value as f64 / reference as f64)
+}
+
 /// The part by which a time exceeds another: 0.25 where it is a quarter longer. None where the other is zero.
 pub fn overhead(time: u64, reference: u64) -> Option<f64> {
-    (reference > 0).then(|| time as f64 / reference as f64 - 1.0)
+    ratio(time, reference).map(|ratio| ratio - 1.0)
+}
+
+/// The same in per cent.
+pub fn overhead_percent(time: u64, reference: u64) -> Option<f64> {
+    overhead(time, reference).map(|part| 100.0 * part)
 }

@@ -4,22 +4,15 @@ use remat_core::format::MemoryUnit;
 
 use crate::ground::format::{self, Format};
 use crate::ground::grid::Grid;
-use crate::ground::output;
-use crate::ground::text::wrap;
+use crate::harness::baseline::overhead_percent;
 use crate::harness::records::batches::BatchRow;
 use crate::harness::records::select::rank;
+use crate::views::aggregate::captioned;
 use crate::views::published::Published;
 
 /// The text of the table.
 pub fn render(rows: &[BatchRow], published: &Published, format: Format) -> String {
-    let grid = grid(rows, published, format != Format::Text);
-    let caption = caption(rows, published);
-    match format {
-        Format::Text => format!("{}\n{}", grid.folded(output::width()), wrap(&caption, output::width())),
-        Format::Md => format!("{caption}\n\n{}", grid.render(format)),
-        Format::Latex => format!("% {caption}\n{}", grid.render(format)),
-        Format::Csv | Format::Json => grid.render(format),
-    }
+    captioned(&grid(rows, published, format != Format::Text), &caption(rows, published), format)
 }
 
 /// The table; names of networks in every row, or where they change.
@@ -28,8 +21,8 @@ pub fn grid(rows: &[BatchRow], published: &Published, every: bool) -> Grid {
         ["network", "claim", "method", "largest batch", "none from", "overhead %", "peak", "probes", "published"];
     let several = one_question(rows).is_none();
     let seeds = rows.iter().any(|row| row.seed != rows[0].seed);
-    let header: Vec<_> = header.into_iter().chain(several.then_some("within")).chain(seeds.then_some("seed")).collect();
-    let mut grid = Grid::new(&header).numeric_from(3);
+    let header = header.into_iter().chain(several.then_some("within")).chain(seeds.then_some("seed"));
+    let mut grid = Grid::new(header).numeric_from(3);
     let mut previous = "";
     // A resumed suite appends: networks in order of first appearance, methods as in the registry.
     let first_of = |row: &BatchRow| rows.iter().position(|other| other.network == row.network);
@@ -42,8 +35,8 @@ pub fn grid(rows: &[BatchRow], published: &Published, every: bool) -> Grid {
         let first = every || previous != row.network;
         previous = &row.network;
         let number = |value: Option<u64>| value.map_or("-".into(), |value| value.to_string());
-        let overhead = row.simulated_time.zip(row.store_all_time).filter(|(_, reference)| *reference > 0);
-        let overhead = overhead.map(|(time, reference)| 100.0 * (time as f64 / reference as f64 - 1.0));
+        let times = row.simulated_time.zip(row.store_all_time);
+        let overhead = times.and_then(|(time, reference)| overhead_percent(time, reference));
         let least = if row.stopped_at_most() { ">= " } else { "" };
         let cells = [
             if first { row.network.clone() } else { String::new() },

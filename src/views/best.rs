@@ -11,7 +11,7 @@ const ROOMY: u64 = 40;
 /// The table.
 pub fn render(entries: &[Entry], format: Format) -> String {
     let header = ["instance", "class", "budget", "bytes", "time", "bound", "gap %", "status", "found by", "proved by"];
-    let mut grid = Grid::new(&header);
+    let mut grid = Grid::new(header);
     for entry in entries {
         let time = |value: Option<u64>| value.map_or("-".into(), |value| format::time(value, entry.time_unit));
         grid.row([
@@ -82,7 +82,7 @@ impl Tally {
 pub fn digest(entries: &[Entry], format: Format) -> String {
     let header =
         ["class", "cases", "solved", "infeasible", "open", "no gap known", "widest gap %", "at 0.4x and above %"];
-    let mut grid = Grid::new(&header).numeric_from(1);
+    let mut grid = Grid::new(header).numeric_from(1);
     for (name, class) in CLASSES {
         let tally = Tally::of(entries.iter().filter(|entry| entry.class == class));
         let percent = |gap: Option<f64>| gap.map_or("-".into(), |gap| format!("{gap:.2}"));

@@ -3,11 +3,11 @@
 pub mod aggregate;
 pub mod batches;
 pub mod best;
-mod fuzz;
 pub mod list;
 pub mod method_pages;
 pub mod plot;
 pub mod published;
+mod reader_fuzz;
 pub mod report;
 pub mod reproduce;
 pub mod site;

@@ -13,7 +13,7 @@ use crate::ground::size::Budget;
 /// A figure as a paper prints it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Figure {
+pub struct PrintedFigure {
     /// The paper.
     pub paper: String,
     /// Table, figure or section.
@@ -42,7 +42,7 @@ pub struct Figure {
 /// Figures of any number of publications.
 #[derive(Debug, Default)]
 pub struct Published {
-    rows: Vec<(Figure, InstanceGlob)>,
+    rows: Vec<(PrintedFigure, InstanceGlob)>,
 }
 
 impl Published {
@@ -56,7 +56,7 @@ impl Published {
         let mut reader = csv::Reader::from_path(path).map_err(|error| failed(format!("cannot read: {error}")))?;
         let mut rows = Vec::new();
         for row in reader.deserialize() {
-            let mut row: Figure = row.map_err(|error| {
+            let mut row: PrintedFigure = row.map_err(|error| {
                 failed(format!(
                     "{error}; expected the columns paper, where, instance, quantity, printed, and where they are \
                      needed method, budget, unit, remark"
@@ -74,13 +74,13 @@ impl Published {
     }
 
     /// The figures of a table, figure or section, in the order of the file.
-    pub fn at<'a>(&'a self, location: &'a str) -> impl Iterator<Item = &'a Figure> {
+    pub fn at<'a>(&'a self, location: &'a str) -> impl Iterator<Item = &'a PrintedFigure> {
         self.rows.iter().map(|(row, _)| row).filter(move |row| row.location == location)
     }
 
     /// The figure of a quantity for a method on an instance, as printed; empty where there is none.
     pub fn value(&self, quantity: &str, instance: &str, method: &str) -> &str {
-        let asked = |(row, glob): &&(Figure, InstanceGlob)| {
+        let asked = |(row, glob): &&(PrintedFigure, InstanceGlob)| {
             row.quantity == quantity && row.method == method && glob.matches_name(instance)
         };
         self.rows.iter().find(asked).map_or("", |(row, _)| &row.printed)
@@ -88,11 +88,11 @@ impl Published {
 
     /// What is printed of a method on an instance at a budget, in one line.
     pub fn beside(&self, instance: &str, method: &str, budget: &str) -> String {
-        let asked = |(row, glob): &&(Figure, InstanceGlob)| {
+        let asked = |(row, glob): &&(PrintedFigure, InstanceGlob)| {
             row.method == method && row.budget == budget && glob.matches_name(instance)
         };
-        let said = |(row, _): &(Figure, InstanceGlob)| {
-            let Figure { quantity, printed, unit, .. } = row;
+        let said = |(row, _): &(PrintedFigure, InstanceGlob)| {
+            let PrintedFigure { quantity, printed, unit, .. } = row;
             format!("{quantity} {printed} {unit}").trim_end().to_owned()
         };
         self.rows.iter().filter(asked).map(said).collect::<Vec<_>>().join("; ")

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use picture::Drawing;
 
-use crate::commands::values::{positive, seconds};
+use crate::commands::values::{positive, seconds, svg};
 use crate::ground::failure::Failure;
 use crate::ground::format::{self, ReportFormat};
 use crate::ground::host::{VERSION, cores};
@@ -131,6 +131,29 @@ struct Report {
     caching: Option<CachingReport>,
 }
 
+impl Report {
+    /// The packing of buffers that belong to no schedule.
+    fn of(problem: &Problem, answer: &Answer, terms: &Terms, start: Instant) -> Self {
+        Self {
+            instance: None,
+            instance_hash: None,
+            buffers: problem.count(),
+            alignment: problem.alignment(),
+            memory_unit: MemoryUnit::Abstract,
+            peak: None,
+            fixed: 0,
+            bound: answer.bound,
+            memory: answer.height,
+            optimal: answer.is_optimal(),
+            capacity: terms.capacity,
+            fits: terms.capacity.and_then(|capacity| answer.fits(capacity)),
+            method: terms.method.id().into(),
+            seconds: start.elapsed().as_secs_f64(),
+            caching: None,
+        }
+    }
+}
+
 /// The model of the caching allocator.
 #[derive(Debug, Serialize)]
 struct CachingReport {
@@ -162,7 +185,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(folder) = &arguments.results {
         return results(folder, &terms);
     }
-    let drawing = arguments.plot.as_ref().map(|path| Drawing::new(path, arguments.colour)).transpose()?;
+    let drawing = arguments.plot.as_ref().map(|path| Drawing { path, colour: arguments.colour });
+    drawing.as_ref().map_or(Ok(()), |drawing| svg("--plot", drawing.path))?;
     let name = arguments.problem.as_deref().unwrap_or_default();
     if is_list(name) {
         if arguments.schedule.is_some() {
@@ -237,23 +261,18 @@ fn of_schedule(
     let report = Report {
         instance: Some(instance.name().into()),
         instance_hash: Some(instance.hash().to_string()),
-        buffers: arena.problem.buffers().len(),
-        alignment: arena.problem.alignment(),
         memory_unit: instance.units().memory,
         peak: Some(arena.lifetimes.simulation.peak_bytes),
         fixed: arena.lifetimes.fixed_bytes,
         bound: arena.bound(),
         memory: arena.memory(),
-        optimal: arena.answer.is_optimal(),
-        capacity: terms.capacity,
         fits: terms.capacity.and_then(|capacity| arena.fits(capacity)),
-        method: terms.method.id().into(),
-        seconds: start.elapsed().as_secs_f64(),
         caching: arena.reservation.map(|seen| CachingReport {
             reserved: arena.lifetimes.fixed_bytes + seen.reserved,
             segments: seen.segments,
             out_of_memory: seen.out_of_memory,
         }),
+        ..Report::of(&arena.problem, &arena.answer, terms, start)
     };
     if let Some(drawing) = drawing {
         drawing.draw(&arena.problem, &arena.answer, &report, Some((&instance, &arena.lifetimes)))?;
@@ -266,23 +285,7 @@ fn of_csv(arguments: &Arguments, path: &Path, terms: &Terms, drawing: Option<&Dr
     let problem = read_csv(path, terms.alignment.unwrap_or(1))?.0;
     let start = Instant::now();
     let answer = terms.solve(&problem, 0);
-    let report = Report {
-        instance: None,
-        instance_hash: None,
-        buffers: problem.count(),
-        alignment: problem.alignment(),
-        memory_unit: MemoryUnit::Abstract,
-        peak: None,
-        fixed: 0,
-        bound: answer.bound,
-        memory: answer.height,
-        optimal: answer.is_optimal(),
-        capacity: terms.capacity,
-        fits: terms.capacity.and_then(|capacity| answer.fits(capacity)),
-        method: terms.method.id().into(),
-        seconds: start.elapsed().as_secs_f64(),
-        caching: None,
-    };
+    let report = Report::of(&problem, &answer, terms, start);
     if let Some(drawing) = drawing {
         drawing.draw(&problem, &answer, &report, None)?;
     }
@@ -305,11 +308,7 @@ fn finish(
     report: &Report,
     plan: Option<&dyn Fn() -> PlanDocument>,
 ) -> Result<(), Failure> {
-    let text = match arguments.format {
-        ReportFormat::Json => serde_json::to_string_pretty(report).map_err(Failure::failed)?,
-        ReportFormat::Text => text(report),
-    };
-    let shown = output::result(&text);
+    let shown = output::result(&arguments.format.render(report, text)?);
     let exported = arguments.export.as_ref().map_or(Ok(()), |path| export(path, problem, answer));
     if let Some(capacity) = report.capacity.filter(|&capacity| report.memory > capacity) {
         exported?;

@@ -19,17 +19,7 @@ pub struct Drawing<'a> {
     pub colour: Option<Colour>,
 }
 
-impl<'a> Drawing<'a> {
-    /// # Errors
-    /// The file's name is not that of an SVG.
-    pub fn new(path: &'a Path, colour: Option<Colour>) -> Result<Self, Failure> {
-        if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg")) {
-            return Ok(Self { path, colour });
-        }
-        let path = path.display();
-        Err(Failure::input(format!("--plot {path}: the picture is an SVG; name a file that ends in .svg")))
-    }
-
+impl Drawing<'_> {
     /// Draws; the instance and the lifetimes say of a schedule's buffers what is in them.
     ///
     /// # Errors

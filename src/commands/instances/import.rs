@@ -20,12 +20,8 @@ use crate::ground::output;
 pub struct Arguments {
     /// Chain file, or graph in node-link form (.json, .json.zst or .json.gz)
     file: PathBuf,
-    /// Write the instance to this file (.json, .json.zst or .json.gz)
-    #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
-    /// Name of the instance [default: the output file's]
-    #[arg(long)]
-    name: Option<String>,
+    #[command(flatten)]
+    target: Target,
     /// Nanoseconds per unit of time, e.g. 1000000 for milliseconds
     #[arg(long, value_name = "NS", allow_negative_numbers = true)]
     time_scale: Option<f64>,
@@ -38,6 +34,17 @@ pub struct Arguments {
     /// Publication that the numbers are from
     #[arg(long, value_name = "TEXT", default_value = "imported chain file")]
     paper: String,
+}
+
+/// Where an imported instance goes, and what is said of it.
+#[derive(Debug, Args)]
+pub struct Target {
+    /// Write the instance to this file (.json, .json.zst or .json.gz)
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Name of the instance [default: the output file's]
+    #[arg(long)]
+    name: Option<String>,
     /// Add this to the instance's notes, say the repository and its licence (repeatable)
     #[arg(long, value_name = "TEXT")]
     note: Vec<String>,
@@ -48,46 +55,47 @@ pub struct Arguments {
 /// # Errors
 /// The file holds neither, or the instance cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let path = arguments.file.display();
-    let bad = |message: String| Failure::input(format!("{path}: {message}"));
-    let scale = Scale {
-        time: scale("--time-scale", arguments.time_scale)?,
-        memory: scale("--memory-scale", arguments.memory_scale)?,
-    };
-    let bytes = read_bytes(&arguments.file)?;
-    let import: ImportFile = parse_json(&arguments.file, &bytes)?;
-    let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
-    let file = file_name(&arguments.file);
-    let origin = |location| Origin::Published { paper: arguments.paper.clone(), location };
-    let document = if import.is_graph().map_err(|error| bad(error.to_string()))? {
-        if arguments.time_scale.is_some() || arguments.memory_scale.is_some() || arguments.index.is_some() {
-            return Err(bad("is a graph; scales and --index belong to chains".into()));
+    let Arguments { file, target, time_scale, memory_scale, index, paper } = arguments;
+    let scale = Scale { time: scale("--time-scale", *time_scale)?, memory: scale("--memory-scale", *memory_scale)? };
+    target.import(file, |name, file_name| {
+        let bytes = read_bytes(file)?;
+        let import: ImportFile = parse_json(file, &bytes)?;
+        let origin = |location| Origin::Published { paper: paper.clone(), location };
+        if import.is_graph().map_err(Failure::at(file))? {
+            if time_scale.is_some() || memory_scale.is_some() || index.is_some() {
+                return Err(Failure::at(file)("is a graph; scales and --index belong to chains"));
+            }
+            let graph: NodeLinkFile = parse_json(file, &bytes)?;
+            return node_link::instance_of(name, &graph, &origin(file_name)).map_err(Failure::at(file));
         }
-        let graph: NodeLinkFile = parse_json(&arguments.file, &bytes)?;
-        node_link::instance_of(&name, &graph, &origin(file)).map_err(|error| bad(error.to_string()))?
-    } else {
-        let (location, arrays) = import.arrays(arguments.index).map_err(|error| bad(error.to_string()))?;
-        let chain = arrays.chain(scale).map_err(|error| bad(format!("at {location}: {error}")))?;
-        instance_of(&name, &chain, units_of(scale), &origin(format!("{file}, {location}")))
-    };
-    finish(&arguments.file, &arguments.output, &arguments.note, document)
+        let (location, arrays) = import.arrays(*index).map_err(Failure::at(file))?;
+        let chain = arrays.chain(scale).map_err(|error| Failure::at(file)(format!("at {location}: {error}")))?;
+        Ok(instance_of(name, &chain, units_of(scale), &origin(format!("{file_name}, {location}"))))
+    })
 }
 
-/// Writes what an importer has made of a file, and says how large it is.
-pub fn finish(
-    source: &Path,
-    output: &PathBuf,
-    notes: &[String],
-    mut document: InstanceDocument,
-) -> Result<(), Failure> {
-    output::keep_apart(&[source], &[Some(output)])?;
-    document.provenance.notes.extend(notes.iter().cloned());
-    let instance = Instance::new(&document)
-        .map_err(|error| Failure::at(source)(format!("can be read, but makes no instance: {error}")))?;
-    write_json(output, &document).map_err(Failure::writing)?;
-    let (operators, tensors) = (instance.operators().len(), instance.tensors().len());
-    output::info(&format!("{}: {operators} operators, {tensors} tensors, hash {}", output.display(), instance.hash()));
-    Ok(())
+impl Target {
+    /// Writes what an importer makes of a file, given the names of the instance and of the file, and says how large it is.
+    ///
+    /// # Errors
+    /// What the importer says, or the instance cannot be written.
+    pub fn import(
+        &self,
+        file: &Path,
+        make: impl FnOnce(&str, String) -> Result<InstanceDocument, Failure>,
+    ) -> Result<(), Failure> {
+        let Self { output, name, note } = self;
+        let mut document = make(&name.clone().unwrap_or_else(|| stem(output)), file_name(file))?;
+        output::keep_apart(&[file], &[Some(output)])?;
+        document.provenance.notes.extend(note.iter().cloned());
+        let instance = Instance::new(&document)
+            .map_err(|error| Failure::at(file)(format!("can be read, but makes no instance: {error}")))?;
+        write_json(output, &document).map_err(Failure::writing)?;
+        let (operators, tensors) = (instance.operators().len(), instance.tensors().len());
+        let (path, hash) = (output.display(), instance.hash());
+        output::info(&format!("{path}: {operators} operators, {tensors} tensors, hash {hash}"));
+        Ok(())
+    }
 }
 
 fn scale(option: &str, value: Option<f64>) -> Result<Option<f64>, Failure> {
@@ -100,7 +108,7 @@ fn scale(option: &str, value: Option<f64>) -> Result<Option<f64>, Failure> {
 }
 
 /// The name of a file: what provenance says of where the numbers stand.
-pub fn file_name(path: &Path) -> String {
+fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 

@@ -7,7 +7,7 @@ use remat_core::format::Origin;
 use remat_core::io::read_text;
 use remat_formulations::planners::dtr::import::instance_of;
 
-use super::import::{file_name, finish, stem};
+use super::import::Target;
 use crate::ground::failure::Failure;
 
 /// Arguments of `bench instances import-dtr`.
@@ -18,18 +18,11 @@ use crate::ground::failure::Failure;
 pub struct Arguments {
     /// Log of operators
     file: PathBuf,
-    /// Write the instance to this file (.json, .json.zst or .json.gz)
-    #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
-    /// Name of the instance [default: the output file's]
-    #[arg(long)]
-    name: Option<String>,
+    #[command(flatten)]
+    target: Target,
     /// Publication that the log is from
     #[arg(long, value_name = "TEXT", default_value = "Dynamic Tensor Rematerialization (Kirisame et al., ICLR 2021)")]
     paper: String,
-    /// Add this to the instance's notes, say the repository and its licence (repeatable)
-    #[arg(long, value_name = "TEXT")]
-    note: Vec<String>,
 }
 
 /// Imports a log.
@@ -37,9 +30,9 @@ pub struct Arguments {
 /// # Errors
 /// The file is no such log, or the instance cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let text = read_text(&arguments.file)?;
-    let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
-    let origin = Origin::Published { paper: arguments.paper.clone(), location: file_name(&arguments.file) };
-    let document = instance_of(&name, &text, &origin).map_err(Failure::at(&arguments.file))?;
-    finish(&arguments.file, &arguments.output, &arguments.note, document)
+    let Arguments { file, target, paper } = arguments;
+    target.import(file, |name, location| {
+        let origin = Origin::Published { paper: paper.clone(), location };
+        instance_of(name, &read_text(file)?, &origin).map_err(Failure::at(file))
+    })
 }

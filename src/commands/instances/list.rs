@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::info(&complaint(&library, stale));
     }
     let mut grid =
-        Grid::new(&["name", "operators", "tensors", "batch", "store-all time", "store-all peak"]).numeric_from(1);
+        Grid::new(["name", "operators", "tensors", "batch", "store-all time", "store-all peak"]).numeric_from(1);
     for (entry, line) in entries.iter().zip(lines) {
         match line {
             Some(line) => grid.row([

@@ -171,7 +171,7 @@ fn chain(instance: &Instance, all: bool) -> String {
         "o_f passing",
         "o_b",
     ];
-    let mut grid = Grid::new(&header).numeric_from(3);
+    let mut grid = Grid::new(header).numeric_from(3);
     for (index, (stage, operators)) in view.chain.stages.iter().zip(&view.stages).enumerate() {
         let middle = index >= SHOWN_STAGES && index + SHOWN_STAGES < count;
         if middle && !all {

@@ -174,9 +174,7 @@ fn exceeded(document: &ScheduleDocument, budget: Option<u64>, simulation: &Simul
 }
 
 fn budget(arguments: &Arguments, path: PathBuf) -> Result<Option<u64>, Failure> {
-    let Some(budget) = &arguments.budget else { return Ok(None) };
-    let peak = Subject::read(path)?.baseline.peak_bytes;
-    budget.resolve(peak).map(Some).ok_or_else(|| Failure::input(format!("budget {budget} overflows 64 bits")))
+    arguments.budget.as_ref().map(|budget| Subject::read(path)?.bytes(budget)).transpose()
 }
 
 fn report(instance: &Instance, schedule: &Schedule, simulation: Option<&Simulation>, error: Option<String>) -> Report {

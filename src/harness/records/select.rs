@@ -30,6 +30,19 @@ pub fn claims<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeMap<Str
     claims
 }
 
+/// The rows of each series, by what is claimed of them, place in the registry and label.
+pub fn by_method<'a>(
+    records: impl IntoIterator<Item = &'a Record> + Clone,
+) -> BTreeMap<(Claim, usize, String), Vec<&'a Record>> {
+    let claims = claims(records.clone());
+    let mut series: BTreeMap<_, Vec<&Record>> = BTreeMap::new();
+    for row in records {
+        let label = series_label(row);
+        series.entry((claims[&label], rank(&row.method), label)).or_default().push(row);
+    }
+    series
+}
+
 /// The label that the points of one sweep share: whole-number parameters vary within it.
 pub fn series_label(record: &Record) -> String {
     if record.budget_size.is_some() {

@@ -84,6 +84,15 @@ impl Subject {
             .map_err(|error| Failure::at(&path)(format!("store-all is illegal on this instance: {error}")))?;
         Ok(Self { path, instance, baseline })
     }
+
+    /// What a budget comes to on this instance.
+    ///
+    /// # Errors
+    /// It is more than 64 bits can say.
+    pub fn bytes(&self, budget: &Budget) -> Result<u64, Failure> {
+        let bytes = budget.resolve(self.baseline.peak_bytes);
+        bytes.ok_or_else(|| Failure::input(format!("budget {budget} overflows 64 bits; name a smaller one")))
+    }
 }
 
 impl Run {

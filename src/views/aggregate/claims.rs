@@ -6,15 +6,16 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Table;
-use super::overview::{Grouped, by_method};
+use super::overview::Grouped;
 use crate::harness::records::Record;
+use crate::harness::records::select::by_method;
 use crate::harness::replay::Execution;
 
 /// What is compared with what: the name of the columns, and the two fields of a row.
 type Pair = (String, String, String);
 
 /// The pairs that some row has: the claims against the simulator, and the simulator against each device.
-fn present(rows: &[Value], executed: &[Execution]) -> Vec<Pair> {
+fn present<'a, I: Iterator<Item = &'a Value>>(rows: impl Fn() -> I, executed: &[Execution]) -> Vec<Pair> {
     let pair = |name: &str, said: &str, found: &str| (name.to_owned(), said.to_owned(), found.to_owned());
     let mut pairs = vec![
         pair("claimed time", "claimed_time", "simulated_time"),
@@ -29,7 +30,7 @@ fn present(rows: &[Value], executed: &[Execution]) -> Vec<Pair> {
             pairs.push(pair(&format!("{name}, {device}"), said, &field(found, device)));
         }
     }
-    pairs.retain(|(_, said, found)| rows.iter().any(|row| error(row, said, found).is_some()));
+    pairs.retain(|(_, said, found)| rows().any(|row| error(row, said, found).is_some()));
     pairs
 }
 
@@ -47,23 +48,21 @@ fn error(row: &Value, said: &str, found: &str) -> Option<f64> {
 
 /// The table.
 pub fn table(records: &[Record], executed: &[Execution]) -> Table {
-    let solved: Vec<Record> = records.iter().filter(|row| row.is_solved()).cloned().collect();
-    let values: Vec<Value> = solved.iter().map(|row| as_value(row, executed)).collect();
-    let pairs = present(&values, executed);
-    let names: Vec<String> =
-        pairs.iter().flat_map(|(name, ..)| ["median", "largest"].map(|what| format!("{name}, {what} %"))).collect();
-    let columns: Vec<&str> = std::iter::once("schedules").chain(names.iter().map(String::as_str)).collect();
-    let mut grid = Grouped::new(&columns);
-    for ((claim, _, label), rows) in by_method(&solved) {
-        let values: Vec<Value> = rows.iter().map(|row| as_value(row, executed)).collect();
+    let solved = by_method(records.iter().filter(|row| row.is_solved())).into_iter();
+    let values = |rows: Vec<&Record>| rows.into_iter().map(|row| as_value(row, executed)).collect();
+    let methods: Vec<(_, Vec<Value>)> = solved.map(|(method, rows)| (method, values(rows))).collect();
+    let pairs = present(|| methods.iter().flat_map(|(_, rows)| rows), executed);
+    let names = pairs.iter().flat_map(|(name, ..)| ["median", "largest"].map(|what| format!("{name}, {what} %")));
+    let mut grid = Grouped::new(std::iter::once("schedules".into()).chain(names));
+    for ((claim, _, label), rows) in &methods {
         let cells = pairs.iter().flat_map(|(_, said, found)| {
-            let mut errors: Vec<f64> = values.iter().filter_map(|row| error(row, said, found)).collect();
+            let mut errors: Vec<f64> = rows.iter().filter_map(|row| error(row, said, found)).collect();
             errors.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
             let middle = errors.get(errors.len().saturating_sub(1) / 2);
             [middle, errors.last()].map(|error| super::number(error.copied(), 2))
         });
         let cells: Vec<_> = std::iter::once(rows.len().to_string()).chain(cells).collect();
-        grid.row(&claim, &label, cells);
+        grid.row(claim, label, cells);
     }
     Table {
         title: "Claimed, simulated, executed",

@@ -31,19 +31,23 @@ pub struct Table {
 impl Table {
     /// The table and its caption in any format; the formats for machines have the grid alone.
     pub fn render(&self, format: Format) -> String {
-        let grid = self.grid.render(format);
-        let width = output::width();
-        match format {
-            Format::Text => format!("{}\n{}\n{}", self.title, self.grid.folded(width), wrap(&self.caption, width)),
-            Format::Md => format!("{}\n\n{grid}", self.caption),
-            Format::Latex => format!("% {}\n{grid}", self.caption),
-            Format::Csv | Format::Json => grid,
-        }
+        let title = if format == Format::Text { format!("{}\n", self.title) } else { String::new() };
+        title + &captioned(&self.grid, &self.caption, format)
+    }
+}
+
+/// A grid and its caption in any format; the formats for machines have the grid alone.
+pub fn captioned(grid: &Grid, caption: &str, format: Format) -> String {
+    match format {
+        Format::Text => format!("{}\n{}", grid.folded(output::width()), wrap(caption, output::width())),
+        Format::Md => format!("{caption}\n\n{}", grid.render(format)),
+        Format::Latex => format!("% {caption}\n{}", grid.render(format)),
+        Format::Csv | Format::Json => grid.render(format),
     }
 }
 
 /// A number with so many decimals, or a dash.
-fn number(value: Option<f64>, decimals: usize) -> String {
+pub fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".into(), |value| format::decimals(value, decimals))
 }
 

@@ -1,7 +1,5 @@
 //! The tables over all cases: means, statuses, the virtual best, performance profiles.
 
-use std::collections::BTreeMap;
-
 use remat_formulations::{Claim, Class};
 
 use super::arena::{Arena, Contestant, Outcome};
@@ -9,8 +7,9 @@ use super::findings::{on_the_chain, with_one_implementation};
 use super::measures::{SHIFT_SECONDS, mean, penalised, profile, share_at, shifted_geometric_mean};
 use super::{Table, number, seconds};
 use crate::ground::grid::Grid;
+use crate::harness::baseline::overhead_percent;
 use crate::harness::records::Record;
-use crate::harness::records::select::{claims, rank, series_label};
+use crate::harness::records::select::by_method;
 
 /// Ratios at which the table of performance profiles is read.
 const RATIOS: [f64; 8] = [1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0];
@@ -23,9 +22,10 @@ pub struct Grouped {
 
 impl Grouped {
     /// The columns after claim and method hold numbers.
-    pub fn new(columns: &[&str]) -> Self {
-        let header: Vec<&str> = ["claim", "method"].iter().chain(columns).copied().collect();
-        Self { grid: Grid::new(&header).numeric_from(2), previous: None }
+    pub fn new(columns: impl IntoIterator<Item: Into<String>>) -> Self {
+        let columns = columns.into_iter().map(Into::into);
+        let header = ["claim", "method"].map(str::to_owned).into_iter().chain(columns);
+        Self { grid: Grid::new(header).numeric_from(2), previous: None }
     }
 
     /// Adds the row of a method.
@@ -52,7 +52,7 @@ impl Grouped {
 pub fn summary(arena: &Arena) -> Table {
     let columns =
         ["cases", "schedule", "answered", "proved", "best", "time/best", "overhead %", "planning s", "PAR2 s"];
-    let mut grid = Grouped::new(&columns);
+    let mut grid = Grouped::new(columns);
     for (at, contestant) in arena.contestants.iter().enumerate() {
         grid.contestant(contestant, summary_row(arena, at));
     }
@@ -121,9 +121,8 @@ pub fn statuses(records: &[Record]) -> Table {
     let mut shown: Vec<String> = records.iter().map(|row| row.termination.to_string()).collect();
     shown.sort_by_key(|word| (STATUSES.iter().position(|known| known == word).unwrap_or(STATUSES.len()), word.clone()));
     shown.dedup();
-    let names: Vec<String> = shown.iter().map(|word| word.replace('_', " ")).collect();
-    let columns: Vec<&str> = std::iter::once("rows").chain(names.iter().map(String::as_str)).collect();
-    let mut grid = Grouped::new(&columns);
+    let names = shown.iter().map(|word| word.replace('_', " "));
+    let mut grid = Grouped::new(std::iter::once("rows".into()).chain(names));
     for ((claim, _, label), rows) in by_method(records) {
         let counts =
             shown.iter().map(|status| rows.iter().filter(|row| row.termination.to_string() == *status).count());
@@ -140,23 +139,10 @@ pub fn statuses(records: &[Record]) -> Table {
     }
 }
 
-type Groups<'a> = BTreeMap<(Claim, usize, String), Vec<&'a Record>>;
-
-/// Rows by claim, place in the registry and label.
-pub fn by_method(records: &[Record]) -> Groups<'_> {
-    let claims = claims(records);
-    let mut groups = Groups::new();
-    for row in records {
-        let label = series_label(row);
-        groups.entry((claims[&label], rank(&row.method), label)).or_default().push(row);
-    }
-    groups
-}
-
 /// The fastest schedule of each case over three nested classes of schedules, and whose the fastest of all is.
 pub fn virtual_best(arena: &Arena) -> Table {
     let header = ["instance", "budget", "chain %", "one impl. %", "overhead %", "schedules", "bound %", "best"];
-    let mut grid = Grid::new(&header).numeric(2..7);
+    let mut grid = Grid::new(header).numeric(2..7);
     let mut previous = "";
     for (at, case) in arena.cases.iter().enumerate() {
         if !previous.is_empty() && previous != case.instance {
@@ -170,10 +156,7 @@ pub fn virtual_best(arena: &Arena) -> Table {
         let mut winners: Vec<_> = best.map(|(_, who)| (who.rank, &who.label)).collect();
         winners.sort_unstable();
         let more = if winners.len() > 1 { format!(" and {} more", winners.len() - 1) } else { String::new() };
-        let percent = |time: Option<u64>| {
-            let time = time.filter(|_| case.store_all > 0);
-            number(time.map(|time| 100.0 * (time as f64 / case.store_all as f64 - 1.0)), 1)
-        };
+        let percent = |time: Option<u64>| number(time.and_then(|time| overhead_percent(time, case.store_all)), 1);
         let fastest = |within: &dyn Fn(&Contestant, &Outcome) -> bool| {
             percent(there().filter(|(outcome, who)| within(who, outcome)).filter_map(|(outcome, _)| outcome.time).min())
         };
@@ -218,9 +201,8 @@ fn share(part: f64) -> String {
 
 /// Performance profiles at round ratios.
 pub fn profiles(arena: &Arena) -> Table {
-    let names: Vec<String> = RATIOS.iter().map(|ratio| format!("<= {ratio}")).collect();
-    let columns: Vec<&str> = std::iter::once("cases").chain(names.iter().map(String::as_str)).collect();
-    let mut grid = Grouped::new(&columns);
+    let names = RATIOS.map(|ratio| format!("<= {ratio}"));
+    let mut grid = Grouped::new(std::iter::once("cases".into()).chain(names));
     for (at, contestant) in arena.contestants.iter().enumerate() {
         let ratios = ratios(arena, at);
         let steps = profile(&ratios);

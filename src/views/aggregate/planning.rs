@@ -23,12 +23,9 @@ pub fn gap_at(arena: &Arena, contestant: usize, moment: f64) -> Option<f64> {
 
 /// Quality after a while, and the primal integral.
 pub fn quality(arena: &Arena) -> Table {
-    let names: Vec<String> = MOMENTS.iter().map(|moment| format!("after {moment} s")).collect();
-    let columns: Vec<&str> = std::iter::once("cases")
-        .chain(names.iter().map(String::as_str))
-        .chain(["at the end", "primal integral s"])
-        .collect();
-    let mut grid = Grouped::new(&columns);
+    let moments = MOMENTS.map(|moment| format!("after {moment} s"));
+    let behind = ["at the end", "primal integral s"].map(str::to_owned);
+    let mut grid = Grouped::new(std::iter::once("cases".into()).chain(moments).chain(behind));
     for (at, contestant) in arena.contestants.iter().enumerate() {
         let percent = |moment: f64| number(gap_at(arena, at, moment).map(|gap| 100.0 * gap), 1);
         let integrals: Vec<_> = arena
@@ -56,9 +53,7 @@ pub fn quality(arena: &Arena) -> Table {
 /// Planning time to a gap.
 pub fn gaps(arena: &Arena) -> Table {
     let names = |to: &str| GAPS.map(|gap| format!("{:.0} % of {to}", 100.0 * gap));
-    let names: Vec<String> = names("best").into_iter().chain(names("bound")).collect();
-    let columns: Vec<&str> = std::iter::once("cases").chain(names.iter().map(String::as_str)).collect();
-    let mut grid = Grouped::new(&columns);
+    let mut grid = Grouped::new(std::iter::once("cases".into()).chain(names("best")).chain(names("bound")));
     for (at, contestant) in arena.contestants.iter().enumerate() {
         let cases = arena.known(at).count();
         let cell = |times: Vec<f64>| match shifted_geometric_mean(&times, SHIFT_SECONDS) {

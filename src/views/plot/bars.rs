@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use super::axis::Axis;
 use super::figure::{Figure, Joined};
-use super::gather::{Gathered, as_bars, at_budget, by_series, points_of};
-use super::{Named, OVERHEAD, percent_over};
+use super::gather::{Gathered, as_bars, by_series, points_of, row_at_budget};
+use super::{Named, OVERHEAD};
 use crate::ground::names::file_name;
+use crate::harness::baseline::overhead_percent;
 use crate::harness::records::Record;
 use crate::harness::records::select::by_instance;
 
@@ -42,8 +43,8 @@ impl Length {
 
     fn value(self, row: &Record) -> Option<f64> {
         match self {
-            Self::Overhead => percent_over(row.store_all_time, row.simulated_time?),
-            Self::Memory => percent_over(row.store_all_peak, row.simulated_peak?).map(|beyond| beyond + 100.0),
+            Self::Overhead => overhead_percent(row.simulated_time?, row.store_all_time),
+            Self::Memory => overhead_percent(row.simulated_peak?, row.store_all_peak).map(|beyond| beyond + 100.0),
         }
     }
 }
@@ -61,7 +62,7 @@ fn figure(instances: &[(String, Vec<&Record>)], budget: &str, length: Length) ->
     let (mut names, mut gathered) = (Vec::new(), Gathered::default());
     for (name, rows) in instances {
         let series = by_series(rows);
-        let found = series.iter().filter_map(|(label, rows)| Some((label, at_budget(rows, budget)?)));
+        let found = series.iter().filter_map(|(label, rows)| Some((label, row_at_budget(rows, budget)?)));
         let found: Vec<_> = found.filter_map(|(label, row)| Some((label, row, length.value(row)?))).collect();
         for (label, row, value) in &found {
             let series = gathered.of(&row.method, (*label).clone(), Joined::No);

@@ -8,7 +8,7 @@ use remat_core::format::TimeUnit;
 use super::Named;
 use super::axis::Axis;
 use super::figure::{Figure, Joined};
-use super::gather::{Gathered, at_budget, by_series, merge_equal, points_of};
+use super::gather::{Gathered, by_series, merge_equal, points_of, row_at_budget};
 use crate::ground::names::{figure_name, file_name};
 use crate::harness::records::Record;
 use crate::harness::records::select::{self, AtBudget, by_instance};
@@ -51,7 +51,7 @@ fn of_network(network: &Network<'_>) -> Vec<Named> {
 /// The time of a series at a batch, and whether it needs more memory than there is: a method that knows no budget shows
 /// how long it would take if there were more.
 fn time_of(rows: &[&Record], budget: &str) -> Option<(u64, bool)> {
-    if let Some(row) = at_budget(rows, budget) {
+    if let Some(row) = row_at_budget(rows, budget) {
         return Some((row.simulated_time?, false));
     }
     let AtBudget::Points { all, .. } = select::at_budget(rows, budget)? else { return None };

@@ -3,45 +3,37 @@
 //! times are modelled for another device has the right shape at most.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use remat_core::format::MemoryUnit;
 
+use super::Named;
 use super::axis::{Axis, memory_unit};
 use super::figure::{Figure, Joined, Series};
 use super::gather::points_of;
 use super::style::{self, Marker, Style};
-use crate::ground::failure::Failure;
 use crate::ground::names::file_name;
+use crate::harness::baseline::ratio;
 use crate::harness::records::Record;
 use crate::harness::records::select::{by_instance, rank, series_label};
 use crate::harness::replay::Execution;
 
-/// Writes NAME-executed-DEVICE.svg and .png for every instance and device with an execution; returns how many.
-///
-/// # Errors
-/// The folder or a file cannot be written.
-pub fn write_all(records: &[Record], executed: &[Execution], folder: &Path) -> Result<usize, Failure> {
+/// NAME-executed-DEVICE for every instance and device with an execution.
+pub fn figures(records: &[Record], executed: &[Execution]) -> Vec<Named> {
     let devices: BTreeSet<&str> = executed.iter().map(|execution| execution.device.as_str()).collect();
-    let mut count = 0;
+    let mut figures = Vec::new();
     for (name, rows) in by_instance(records) {
         for device in &devices {
             let Some(figure) = figure_of(&name, &rows, executed, device) else { continue };
-            let path = folder.join(file_name(&format!("{name}-executed-{device}")));
-            std::fs::create_dir_all(folder).map_err(Failure::cannot("write the plots", folder))?;
-            figure.write(&path).map_err(Failure::cannot("write the plots", folder))?;
-            count += 1;
+            let file = file_name(&format!("{name}-executed-{device}"));
+            figures.push(Named { instance: name.clone(), file, figure });
         }
     }
-    Ok(count)
+    figures
 }
 
-/// One schedule: label, rank and look of its method, and its three points.
-struct Triple {
-    label: String,
-    order: usize,
-    style: Style,
-    joined: Joined,
+/// The three points of a row's schedule.
+struct Triple<'a> {
+    row: &'a Record,
     claimed: Option<(f64, f64)>,
     simulated: (f64, f64),
     executed: (f64, f64),
@@ -72,46 +64,45 @@ fn figure_of(name: &str, rows: &[&Record], executed: &[Execution], device: &str)
     })
 }
 
-fn triple(row: &Record, execution: &Execution, store_all: u64, scale: f64) -> Option<Triple> {
-    let simulated_time = |time: u64| time as f64 / row.store_all_time as f64;
+fn triple<'a>(row: &'a Record, execution: &Execution, store_all: u64, scale: f64) -> Option<Triple<'a>> {
     let bytes = |bytes: u64| bytes as f64 / scale;
-    let claimed = row.claimed_peak.zip(row.claimed_time);
+    let simulated = |peak: u64, time: u64| Some((bytes(peak), ratio(time, row.store_all_time)?));
     Some(Triple {
-        label: series_label(row),
-        order: rank(&row.method),
-        style: style::of(&row.method),
-        joined: if row.budget_size.is_some() { Joined::Lines } else { Joined::No },
-        claimed: claimed.map(|(peak, time)| (bytes(peak), simulated_time(time))),
-        simulated: (bytes(row.simulated_peak?), simulated_time(row.simulated_time?)),
+        row,
+        claimed: row.claimed_peak.zip(row.claimed_time).and_then(|(peak, time)| simulated(peak, time)),
+        simulated: simulated(row.simulated_peak?, row.simulated_time?)?,
         executed: (bytes(execution.executed_peak_bytes?), execution.over_store_all(Some(store_all))?),
     })
 }
 
 /// Three series for each label: claimed as crosses, simulated in the method's look, executed hollow and dashed.
-fn series(triples: &[Triple]) -> Vec<Series> {
-    let mut labels: Vec<&Triple> = Vec::new();
-    for triple in triples {
-        if !labels.iter().any(|known| known.label == triple.label) {
-            labels.push(triple);
+fn series(triples: &[Triple<'_>]) -> Vec<Series> {
+    let mut labels: Vec<(String, &Record)> = Vec::new();
+    for Triple { row, .. } in triples {
+        let label = series_label(row);
+        if !labels.iter().any(|(known, _)| *known == label) {
+            labels.push((label, row));
         }
     }
-    labels.sort_by_key(|triple| triple.order);
+    labels.sort_by_key(|(_, first)| rank(&first.method));
     let mut all = Vec::new();
-    for first in labels {
-        let own = || triples.iter().filter(|triple| triple.label == first.label);
+    for (label, first) in labels {
+        let own = || triples.iter().filter(|triple| series_label(triple.row) == label);
         let claimed = own().filter_map(|triple| triple.claimed.filter(|&point| point != triple.simulated));
-        let cross = Style { marker: Marker::Cross, ..first.style };
+        let (order, style) = (rank(&first.method), style::of(&first.method));
+        let cross = Style { marker: Marker::Cross, ..style };
+        let joined = if first.budget_size.is_some() { Joined::Lines } else { Joined::No };
         let kinds = [
-            ("", first.style, false, first.joined, own().map(|triple| triple.simulated).collect()),
+            ("", style, false, joined, own().map(|triple| triple.simulated).collect()),
             (" claimed", cross, false, Joined::No, claimed.collect::<Vec<_>>()),
-            (" executed", first.style, true, first.joined, own().map(|triple| triple.executed).collect()),
+            (" executed", style, true, joined, own().map(|triple| triple.executed).collect()),
         ];
         for (words, style, secondary, joined, mut points) in kinds {
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             points.dedup();
             if !points.is_empty() {
-                let label = format!("{}{words}", first.label);
-                all.push(Series { secondary, points, ..Series::new(label, first.order, style, joined) });
+                let label = format!("{label}{words}");
+                all.push(Series { secondary, points, ..Series::new(label, order, style, joined) });
             }
         }
     }
@@ -121,6 +112,7 @@ fn series(triples: &[Triple]) -> Vec<Series> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use super::super::write;
     use super::*;
     use crate::harness::records::tests::example;
     use crate::harness::replay::tests::execution;
@@ -149,7 +141,14 @@ mod tests {
         assert_eq!(points, expected);
         assert!(figure_of("net", &all, &named, "cuda").is_none());
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(write_all(&rows, &named, folder.path()).unwrap(), 1);
+        assert_eq!(write(&figures(&rows, &named), folder.path()).unwrap(), 1);
         assert!(folder.path().join("net-executed-cpu.svg").is_file());
+    }
+
+    #[test]
+    fn where_store_all_takes_no_time_nothing_is_relative_to_it() {
+        let row = Record { store_all_time: 0, ..example("store-all", None) };
+        let executed = Execution { device_name: "A".into(), ..execution("store-all", "", 4_000_000, 3 << 30) };
+        assert!(figure_of("net", &[&row], &[executed], "cpu").is_none());
     }
 }

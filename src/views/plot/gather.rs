@@ -101,7 +101,7 @@ pub fn by_series<'a>(rows: &[&'a Record]) -> BTreeMap<String, Vec<&'a Record>> {
 
 /// The row that stands for a series at a budget: of several seeds the median, and of a method that ignores budgets the
 /// fastest within it.
-pub fn at_budget<'a>(rows: &[&'a Record], budget: &str) -> Option<&'a Record> {
+pub fn row_at_budget<'a>(rows: &[&'a Record], budget: &str) -> Option<&'a Record> {
     match select::at_budget(rows, budget)? {
         AtBudget::Seeds(seeds) => median(&seeds),
         AtBudget::Points { best, .. } => best,

@@ -3,10 +3,10 @@
 use super::axis::{Axis, Scale, memory_unit};
 use super::figure::{Figure, Joined, Series};
 use super::gather::{merge_equal, points_of};
-use super::{Named, OVERHEAD, percent_over, style};
+use super::{Named, OVERHEAD, style};
 use crate::ground::names::figure_name;
 use crate::ground::size::Budget;
-use crate::harness::baseline::Baseline;
+use crate::harness::baseline::{Baseline, overhead_percent};
 use crate::harness::best::{CLASSES, Entry, Status};
 
 /// Overhead against memory of one network: the best-known schedules of each class, and below them the bounds. Both are
@@ -22,7 +22,7 @@ pub fn network(entries: &[&Entry], baseline: &Baseline) -> Option<Named> {
     for (order, (name, class)) in CLASSES.into_iter().enumerate() {
         let points = |value: fn(&Entry) -> Option<u64>| {
             let of_class = entries.iter().filter(|entry| entry.class == class);
-            let point = |entry: &&Entry| Some((place(entry), percent_over(baseline.time, value(entry)?)?));
+            let point = |entry: &&Entry| Some((place(entry), overhead_percent(value(entry)?, baseline.time)?));
             let mut points: Vec<_> = of_class.filter_map(point).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             points

@@ -7,7 +7,7 @@ mod axis;
 mod bars;
 mod batches;
 pub mod drawn;
-pub mod executed;
+mod executed;
 mod figure;
 mod gather;
 mod legend;
@@ -17,7 +17,7 @@ mod overall;
 mod progress;
 pub mod style;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use remat_core::format::{MemoryUnit, TimeUnit};
@@ -25,9 +25,10 @@ use remat_core::format::{MemoryUnit, TimeUnit};
 use crate::ground::failure::Failure;
 use crate::ground::format::tick;
 use crate::ground::names::figure_name;
-use crate::harness::baseline::overhead;
+use crate::harness::baseline::{overhead_percent, ratio};
 use crate::harness::records::Record;
 use crate::harness::records::select::{by_instance, median, series_label};
+use crate::harness::replay;
 use crate::harness::run::job::Point;
 use crate::harness::suite::{Curves, Suite, SuiteDevice};
 use crate::views::aggregate::Arena;
@@ -57,12 +58,10 @@ pub fn figures(records: &[Record], suite: Option<&Suite>, results: &Path) -> Res
     let trajectories = trajectory::read_all(records, results)?;
     let mut figures = overall::figures(&Arena::new(records, &trajectories));
     figures.extend(over_instances(records, curves).unwrap_or_default());
+    let of: HashMap<_, _> = records.iter().map(std::ptr::from_ref).zip(&trajectories).collect();
     for (name, rows) in by_instance(records) {
-        if let Some(figure) = figure_of(&name, &rows, curves, device) {
-            figures.push(Named { file: figure_name(&name), instance: name.clone(), figure });
-        }
-        let of = |row: &Record| records.iter().position(|other| std::ptr::eq(other, row)).map(|at| &trajectories[at]);
-        let known: Vec<_> = rows.iter().filter_map(|&row| Some((row, of(row)?))).collect();
+        figures.extend(figure_of(&name, &rows, curves, device));
+        let known: Vec<_> = rows.iter().map(|&row| (row, of[&std::ptr::from_ref(row)])).collect();
         figures.extend(progress::figures(&name, &known));
     }
     Ok(figures)
@@ -82,11 +81,7 @@ pub fn curves(records: &[Record], curves: Curves, device: Option<&SuiteDevice>) 
     if let Some(figures) = over_instances(records, curves) {
         return figures;
     }
-    let figure = |(name, rows): (String, Vec<&Record>)| {
-        let figure = figure_of(&name, &rows, curves, device)?;
-        Some(Named { file: figure_name(&name), instance: name, figure })
-    };
-    by_instance(records).into_iter().filter_map(figure).collect()
+    by_instance(records).iter().filter_map(|(name, rows)| figure_of(name, rows, curves, device)).collect()
 }
 
 /// Quality over the seconds of one run, as SVG; none where no schedule and no bound is known.
@@ -98,12 +93,15 @@ pub fn progress_of(row: &Record, trace: &[Point]) -> Option<Result<String, Strin
     Some(figure.svg())
 }
 
-/// Writes every figure as SVG and PNG; returns how many.
+/// Writes every figure as SVG and PNG, and those of what was executed; returns how many.
 ///
 /// # Errors
-/// As [`figures`]; the folder or a file cannot be written.
+/// As [`figures`]; executions cannot be read, or the folder or a file cannot be written.
 pub fn write_all(records: &[Record], suite: Option<&Suite>, results: &Path, folder: &Path) -> Result<usize, Failure> {
-    write(&figures(records, suite, results)?, folder)
+    let executed = replay::read(results)?;
+    let mut figures = figures(records, suite, results)?;
+    figures.extend(executed::figures(records, &executed));
+    write(&figures, folder)
 }
 
 /// Writes figures into a folder; returns how many.
@@ -127,13 +125,8 @@ const SLOW: f64 = 3.0;
 /// The same of throughputs, where slow schedules take little of the axis.
 const SLOW_THROUGHPUT: f64 = 2.0;
 
-/// Label of an axis of [`percent_over`].
+/// Label of an axis of [`overhead_percent`].
 const OVERHEAD: &str = "Overhead over store-all (%)";
-
-/// The part by which something exceeds store-all's, in per cent.
-fn percent_over(store_all: u64, ours: u64) -> Option<f64> {
-    overhead(ours, store_all).map(|part| 100.0 * part)
-}
 
 /// What one unit of the vertical axis is.
 #[derive(Clone, Copy, PartialEq)]
@@ -159,8 +152,8 @@ impl Vertical {
     fn value(self, time: u64) -> Option<f64> {
         match self {
             Self::Throughput(images) => Some(images / time as f64).filter(|value| value.is_finite()),
-            Self::RelativeTime(reference) => (reference > 0).then(|| time as f64 / reference as f64),
-            Self::Overhead(reference) => percent_over(reference, time),
+            Self::RelativeTime(reference) => ratio(time, reference),
+            Self::Overhead(reference) => overhead_percent(time, reference),
         }
     }
     /// Drops points so slow that the differences between all others would be lost; returns how many.
@@ -187,7 +180,8 @@ impl Vertical {
     }
 }
 
-fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&SuiteDevice>) -> Option<Figure> {
+/// The curves of an instance; none where it has no point.
+fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&SuiteDevice>) -> Option<Named> {
     let first = rows.first()?;
     let vertical = Vertical::of(first, curves);
     let (scale, unit) = memory_unit(first.memory_unit, first.store_all_peak);
@@ -206,7 +200,7 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
     if series.is_empty() {
         return None;
     }
-    Some(Figure {
+    let figure = Figure {
         title: name.into(),
         subtitle: subtitle(first, device, hidden),
         // From zero: memory is compared by ratio. Times are not: the differences are what the figure is about.
@@ -218,7 +212,8 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
             memory: device.memory.0 as f64 / scale,
         }),
         series,
-    })
+    };
+    Some(Named { file: figure_name(name), instance: name.into(), figure })
 }
 
 /// The points of each setting in the units of the axes, of several seeds the median, and the budgets at which it has none.
@@ -272,7 +267,7 @@ mod tests {
 
     fn drawn(rows: &[Record]) -> Figure {
         let rows: Vec<&Record> = rows.iter().collect();
-        figure_of("net", &rows, Curves::OverheadAgainstBudget, None).unwrap()
+        figure_of("net", &rows, Curves::OverheadAgainstBudget, None).unwrap().figure
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use super::axis::{Axis, Scale};
 use super::figure::{Figure, Joined, Series};
 use super::gather::{Gathered, arranged};
-use super::{Named, OVERHEAD, SLOW, percent_over};
+use super::{Named, OVERHEAD, SLOW};
 use crate::ground::names::file_name;
+use crate::harness::baseline::overhead_percent;
 use crate::harness::records::Record;
 use crate::harness::records::select::{median, rank, series_label};
 use crate::harness::run::job::Point;
@@ -43,7 +44,7 @@ pub fn of_run(row: &Record, trajectory: &Trajectory, trace: &[Point]) -> Option<
     let mut best = u64::MAX;
     for point in trace {
         let (Some(finder), Some(time)) = (&point.found_by, point.claimed_time) else { continue };
-        let height = percent_over(row.store_all_time, time)?;
+        let height = overhead_percent(time, row.store_all_time)?;
         if time >= best || !heights.contains(&height) {
             continue;
         }
@@ -62,7 +63,7 @@ fn figure(name: &str, budget: &str, rows: &[(&Record, &Trajectory)]) -> Option<F
 
 fn drawn(name: &str, budget: &str, rows: &[(&Record, &Trajectory)]) -> Option<Figure> {
     let first = rows.first()?.0;
-    let (series, low, high) = in_range(&series(rows), first.store_all_time)?;
+    let (series, low, high) = in_range(series(rows), first.store_all_time)?;
     let seconds = || series.iter().flat_map(|series| series.points.iter().chain(&series.bound)).map(|point| point.0);
     let begin = seconds().fold(f64::INFINITY, f64::min) * 0.8;
     let end = seconds().fold(FIRST_SECOND, f64::max) * 1.25;
@@ -80,8 +81,8 @@ fn drawn(name: &str, budget: &str, rows: &[(&Record, &Trajectory)]) -> Option<Fi
 }
 
 /// One series per setting, in times; of several seeds the one with the median outcome.
-fn series(rows: &[(&Record, &Trajectory)]) -> Vec<(Series, Trajectory)> {
-    let mut settings: BTreeMap<(usize, String), Vec<(&Record, &Trajectory)>> = BTreeMap::new();
+fn series<'a>(rows: &[(&Record, &'a Trajectory)]) -> Vec<(Series, &'a Trajectory)> {
+    let mut settings: BTreeMap<(usize, String), Vec<(&Record, &'a Trajectory)>> = BTreeMap::new();
     for &(row, trajectory) in rows {
         settings.entry((rank(&row.method), series_label(row))).or_default().push((row, trajectory));
     }
@@ -93,17 +94,17 @@ fn series(rows: &[(&Record, &Trajectory)]) -> Vec<(Series, Trajectory)> {
         if chosen.incumbents.is_empty() && chosen.bounds.is_empty() {
             continue;
         }
-        series.push((Series::of(&middle.method, label, Joined::Steps), chosen.clone()));
+        series.push((Series::of(&middle.method, label, Joined::Steps), chosen));
     }
     series
 }
 
 /// The series in per cent above store-all, cut to a range that shows their differences, and that range.
-fn in_range(series: &[(Series, Trajectory)], store_all: u64) -> Option<(Vec<Series>, f64, f64)> {
+fn in_range(series: Vec<(Series, &Trajectory)>, store_all: u64) -> Option<(Vec<Series>, f64, f64)> {
     if store_all == 0 {
         return None;
     }
-    let percent = |time: u64| percent_over(store_all, time).unwrap_or_default();
+    let percent = |time: u64| overhead_percent(time, store_all).unwrap_or_default();
     let all = |pick: fn(&Trajectory) -> &[Step]| {
         series.iter().flat_map(move |(_, t)| pick(t)).map(|step| percent(step.1)).collect::<Vec<_>>()
     };
@@ -119,10 +120,10 @@ fn in_range(series: &[(Series, Trajectory)], store_all: u64) -> Option<(Vec<Seri
     let margin = ((top - bottom) * 0.08).max(0.5);
     let (low, high) = (bottom - margin, top + margin);
     let line = |steps: &[Step], end: f64| thinned(cut(steps, percent, (low, high), end));
-    let drawn = series.iter().map(|(series, t)| Series {
+    let drawn = series.into_iter().map(|(series, t)| Series {
         points: line(&t.incumbents, t.end),
         bound: line(&t.bounds, t.end),
-        ..Series::of(&series.method, series.label.clone(), series.joined)
+        ..series
     });
     let drawn = drawn.filter(|series| !(series.points.is_empty() && series.bound.is_empty()));
     let drawn = arranged(drawn.collect());

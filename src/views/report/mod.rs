@@ -9,7 +9,7 @@ pub mod svg;
 
 use std::path::Path;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
@@ -119,34 +119,21 @@ impl Report<'_> {
 
     fn markup(&self) -> Result<Markup, Failure> {
         let plots = self.plots()?;
-        Ok(html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="color-scheme" content="light dark";
-                    title { (self.title()) }
-                    // An empty icon of its own, so that a browser asks nobody for one.
-                    link rel="icon" href="data:,";
-                    style { (PreEscaped(STYLE)) }
-                }
-                body {
-                    a.skip href="#summary" { "Skip to the summary" }
-                    (self.head())
-                    main {
-                        (self.summary())
-                        (plots)
-                        (self.tables())
-                        (self.viewer())
-                        (self.rows_section())
-                        (self.provenance())
-                    }
-                    script { (PreEscaped(TABLES)) }
-                    script { (PreEscaped(VIEWER)) }
-                }
+        let body = html! {
+            a.skip href="#summary" { "Skip to the summary" }
+            (self.head())
+            main {
+                (self.summary())
+                (plots)
+                (self.tables())
+                (self.viewer())
+                (self.rows_section())
+                (self.provenance())
             }
-        })
+            script { (PreEscaped(TABLES)) }
+            script { (PreEscaped(VIEWER)) }
+        };
+        Ok(parts::document(self.title(), &html! { style { (PreEscaped(STYLE)) } }, &body))
     }
 }
 

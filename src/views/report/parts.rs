@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use maud::{Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{Report, schedules, svg};
 use crate::ground::failure::Failure;
 use crate::ground::format;
 use crate::ground::grid::Grid;
 use crate::ground::text::count;
+use crate::harness::baseline::overhead_percent;
 use crate::harness::plans::Planned;
 use crate::harness::records::Record;
 use crate::harness::records::manifest::Session;
@@ -40,6 +41,25 @@ const COLUMNS: [&str; 16] = [
 /// Those of them that hold numbers, and those that are there only where addresses were planned.
 const NUMBERS: Range<usize> = 5..15;
 const PLANNED: Range<usize> = 8..10;
+
+/// A page: what looks it has, and its body.
+pub fn document(title: &str, style: &Markup, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                // An empty icon of its own, so that a browser asks nobody for one.
+                link rel="icon" href="data:,";
+                (style)
+            }
+            body { (body) }
+        }
+    }
+}
 
 impl Report<'_> {
     pub fn head(&self) -> Markup {
@@ -138,7 +158,15 @@ impl Report<'_> {
     }
 
     pub fn viewer(&self) -> Markup {
-        let Embedding { shown, left_out } = Embedding::of(self);
+        let left_out = match self.schedules.left_out {
+            0 => String::new(),
+            more => format!(
+                " {} left out: all together may have {} steps here (--schedule-steps), and of those \
+                 that fit, every method on every instance has one before any has two, short ones first.",
+                count(more, "schedule"),
+                self.embedding.schedule_steps
+            ),
+        };
         html! {
             section #schedules {
                 h2 { "Schedules, step by step" }
@@ -153,7 +181,7 @@ impl Report<'_> {
                         }
                     }))
                     p.note { "Memory during each step and what enters and leaves it are what the simulator recorded when this page was made. "
-                        (shown) (left_out) }
+                        (count(self.schedules.len(), "schedule")) " here." (left_out) }
                     script #schedule-data type="application/json" { (PreEscaped(self.schedules.json())) }
                 }
                 @if !self.schedules.problems.is_empty() {
@@ -167,6 +195,13 @@ impl Report<'_> {
     pub fn rows_section(&self) -> Markup {
         let most = self.embedding.rows;
         let planned = !self.plans.is_empty();
+        let columns = COLUMNS.iter().enumerate().filter(|(at, _)| planned || !PLANNED.contains(at));
+        let head = columns.map(|(at, name)| (*name, NUMBERS.contains(&at)));
+        let rows = html! {
+            @for (at, row) in self.rows.iter().enumerate().take(most) {
+                (record_row(row, self.schedules.of_row.get(&at).copied(), planned.then_some(self.plans)))
+            }
+        };
         html! {
             section #rows {
                 h2 { "All rows" }
@@ -174,18 +209,7 @@ impl Report<'_> {
                     p.note { "The first " (most) " of " (self.rows.len()) " rows (--rows); records.csv has them all." }
                 }
                 (tools("rows-table"))
-                div.scroll tabindex="0" role="region" aria-label="All rows" {
-                    table.sortable #rows-table {
-                        thead { tr {
-                            @for (at, name) in COLUMNS.iter().enumerate().filter(|(at, _)| planned || !PLANNED.contains(at)) {
-                                th.number[NUMBERS.contains(&at)] scope="col" { (name) }
-                            }
-                        } }
-                        tbody { @for (at, row) in self.rows.iter().enumerate().take(most) {
-                            (record_row(row, self.schedules.of_row.get(&at).copied(), planned.then_some(self.plans)))
-                        } }
-                    }
-                }
+                (sortable("rows-table", "All rows", head, &rows))
             }
         }
     }
@@ -198,27 +222,6 @@ impl Report<'_> {
                 @for session in self.sessions.iter().rev() { (session_block(session)) }
             }
         }
-    }
-}
-
-/// What the page says about the schedules that it holds.
-struct Embedding {
-    shown: String,
-    left_out: String,
-}
-
-impl Embedding {
-    fn of(report: &Report<'_>) -> Self {
-        let left_out = match report.schedules.left_out {
-            0 => String::new(),
-            more => format!(
-                " {} left out: all together may have {} steps here (--schedule-steps), and of those \
-                 that fit, every method on every instance has one before any has two, short ones first.",
-                count(more, "schedule"),
-                report.embedding.schedule_steps
-            ),
-        };
-        Self { shown: format!("{} here.", count(report.schedules.len(), "schedule")), left_out }
     }
 }
 
@@ -278,18 +281,28 @@ fn table(at: usize, table: &Table) -> Markup {
 
 /// A grid as a table that can be sorted.
 pub fn grid(id: &str, title: &str, grid: &Grid) -> Markup {
-    let columns: Vec<_> = grid.columns().collect();
+    let rows = html! {
+        @for row in grid.rows() {
+            tr { @for (cell, (name, number)) in row.iter().zip(grid.columns()) {
+                td.number[number].long[!number && is_long(cell)] { @if ["method", "best"].contains(&name) { (method(cell)) } @else { (cell) } }
+            } }
+        }
+    };
+    sortable(id, title, grid.columns(), &rows)
+}
+
+/// A table that can be sorted: of each column its name and whether it holds numbers, and the rows.
+pub fn sortable<'a>(
+    id: &str,
+    title: &str,
+    columns: impl IntoIterator<Item = (&'a str, bool)>,
+    rows: &Markup,
+) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(title) {
             table.sortable id=(id) {
-                thead { tr { @for (name, number) in &columns { th.number[*number] scope="col" { (name) } } } }
-                tbody {
-                    @for row in grid.rows() {
-                        tr { @for (cell, (name, number)) in row.iter().zip(&columns) {
-                            td.number[*number].long[!number && is_long(cell)] { @if ["method", "best"].contains(name) { (method(cell)) } @else { (cell) } }
-                        } }
-                    }
-                }
+                thead { tr { @for (name, number) in columns { th.number[number] scope="col" { (name) } } } }
+                tbody { (rows) }
             }
         }
     }
@@ -324,8 +337,8 @@ fn breakable(label: &str) -> Markup {
 /// A row; where there are plans, the table has columns for them.
 fn record_row(row: &Record, schedule: Option<usize>, plans: Option<&[Planned]>) -> Markup {
     let percent = |time: Option<u64>| {
-        let known = time.filter(|_| row.store_all_time > 0);
-        known.map_or(String::new(), |time| format::decimals(100.0 * (time as f64 / row.store_all_time as f64 - 1.0), 2))
+        let percent = time.and_then(|time| overhead_percent(time, row.store_all_time));
+        percent.map_or(String::new(), |percent| format::decimals(percent, 2))
     };
     let planning = row.planning_seconds();
     let words = if row.error.is_empty() { &row.note } else { &row.error };

@@ -58,7 +58,7 @@ fn text(library: &Library, catalogue: &Catalogue) -> Result<String, Failure> {
 }
 
 fn grid(library: &Library, catalogue: &Catalogue) -> Result<Grid, Failure> {
-    let mut grid = Grid::new(&["id", "paper", "item", "shows", "reproduced", "verdict of the last pass", "why"]);
+    let mut grid = Grid::new(["id", "paper", "item", "shows", "reproduced", "verdict of the last pass", "why"]);
     for paper in &catalogue.papers {
         grid.rule();
         for entry in &paper.entries {
@@ -73,7 +73,7 @@ fn grid(library: &Library, catalogue: &Catalogue) -> Result<Grid, Failure> {
 
 /// A line per paper: what is reproduced how, and how the figures compare.
 fn overview(library: &Library, catalogue: &Catalogue) -> Result<String, Failure> {
-    let mut grid = Grid::new(&[
+    let mut grid = Grid::new([
         "paper",
         "tables and figures",
         "exact",
@@ -88,11 +88,7 @@ fn overview(library: &Library, catalogue: &Catalogue) -> Result<String, Failure>
     .numeric_from(1);
     for paper in &catalogue.papers {
         let kinds = |kind| paper.entries.iter().filter(|entry| entry.kind == kind).count();
-        let mut rows = Vec::new();
-        for entry in &paper.entries {
-            rows.extend(last(library, &entry.id)?);
-        }
-        let counts = Counts::of(&rows);
+        let counts = Counts::of_paper(library, paper)?;
         let numbers = [
             paper.entries.len(),
             kinds(Kind::Exact),
@@ -111,7 +107,7 @@ fn overview(library: &Library, catalogue: &Catalogue) -> Result<String, Failure>
 
 /// Every entry whose figures were compared, in a line.
 fn compared(library: &Library, catalogue: &Catalogue) -> Result<String, Failure> {
-    let mut grid = Grid::new(&["`bench reproduce ...`", "shows", "reproduced", "verdict of the last pass"]);
+    let mut grid = Grid::new(["`bench reproduce ...`", "shows", "reproduced", "verdict of the last pass"]);
     for entry in catalogue.entries() {
         let rows = last(library, &entry.id)?;
         if !rows.is_empty() {

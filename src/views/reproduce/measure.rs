@@ -12,10 +12,12 @@ use super::quantity::Quantity;
 use crate::ground::failure::Failure;
 use crate::ground::format::three_digits;
 use crate::ground::library::{Library, glob};
+use crate::harness::baseline::{overhead_percent, ratio};
 use crate::harness::records::batches::BatchRow;
 use crate::harness::records::select::{AtBudget, at_budget, middle, series_label};
 use crate::harness::records::{Ending, Key, Record};
-use crate::views::published::Figure;
+use crate::views::aggregate::measures::{mean, shifted_geometric_mean};
+use crate::views::published::PrintedFigure;
 use crate::views::table::{ratios, reason};
 use crate::views::trajectory::Trajectory;
 
@@ -80,7 +82,7 @@ impl Evidence {
 
     /// The rows of a method at its setting, by instance: of the settings that agree with what is given the one
     /// closest to the defaults.
-    fn rows(&self, figure: &Figure) -> Result<BTreeMap<&str, Vec<&Record>>, Failure> {
+    fn rows(&self, figure: &PrintedFigure) -> Result<BTreeMap<&str, Vec<&Record>>, Failure> {
         let spec: Spec = figure.method.parse().map_err(|error| {
             Failure::input(format!("{}, {}: method {:?}: {error}", figure.paper, figure.location, figure.method))
         })?;
@@ -110,13 +112,13 @@ pub fn is_of(row: &Record, spec: &Spec) -> bool {
 ///
 /// # Errors
 /// The figure names a method, an instance, a budget or a unit that is none.
-pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result<Vec<(String, Ours)>, Failure> {
+pub fn ours(figure: &PrintedFigure, quantity: &Quantity, evidence: &Evidence) -> Result<Vec<(String, Ours)>, Failure> {
     match quantity {
         Quantity::Nodes | Quantity::Values | Quantity::ForwardOperators => {
             return Ok(vec![(figure.instance.clone(), of_graph(figure, quantity, evidence)?)]);
         }
         Quantity::Batch => return Ok(vec![(figure.instance.clone(), batch(figure, evidence)?)]),
-        Quantity::Ratio => return ratio(figure, evidence),
+        Quantity::Ratio => return mean_ratio(figure, evidence),
         _ => {}
     }
     let instances = evidence.rows(figure)?;
@@ -124,9 +126,9 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
         return Ok(vec![(figure.instance.clone(), Ours::NotRun)]);
     }
     let over_all = match quantity {
-        Quantity::MeanOverhead => Some(mean_change(figure, &instances, |row| 1.0 + row.overhead.unwrap_or(0.0), 1.0)),
+        Quantity::MeanOverhead => Some(mean_change(figure, &instances, |row| Some(1.0 + row.overhead?), 1.0)),
         Quantity::MeanReduction => {
-            let share = |row: &Record| row.simulated_peak.unwrap_or(0) as f64 / row.store_all_peak as f64;
+            let share = |row: &Record| ratio(row.simulated_peak?, row.store_all_peak);
             Some(mean_change(figure, &instances, share, -1.0))
         }
         Quantity::GainOver(other) => Some(mean_beside(figure, other, &instances, evidence, gain)?),
@@ -142,7 +144,12 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
 }
 
 /// A figure of one instance.
-fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record], evidence: &Evidence) -> Result<Ours, Failure> {
+fn of_rows(
+    figure: &PrintedFigure,
+    quantity: &Quantity,
+    rows: &[&Record],
+    evidence: &Evidence,
+) -> Result<Ours, Failure> {
     // A method that does not take the instance says nothing of how good it is.
     if let Some(row) = rows.first().filter(|_| rows.iter().all(|row| matches!(row.termination, Ending::Skipped(_)))) {
         return Ok(Ours::Missing(format!("skipped: {}", row.note)));
@@ -176,14 +183,14 @@ fn cpu_seconds(rows: &[&Record]) -> f64 {
 }
 
 /// A figure of one row.
-fn of_row(figure: &Figure, quantity: &Quantity, row: &Record, evidence: &Evidence) -> Result<Ours, Failure> {
+fn of_row(figure: &PrintedFigure, quantity: &Quantity, row: &Record, evidence: &Evidence) -> Result<Ours, Failure> {
     let time = row.simulated_time.unwrap_or(0) as f64;
     let peak = row.simulated_peak.unwrap_or(0);
     let percent = |share: Option<f64>| share.map_or(Ours::Missing("no such share".into()), |o| Ours::plain(100.0 * o));
     Ok(match quantity {
         Quantity::Time => Ours::plain(time / time_unit(&figure.unit)?),
         Quantity::Peak => Ours::plain(in_bytes(peak, &figure.unit)?),
-        Quantity::PeakPercent => Ours::plain(100.0 * peak as f64 / row.store_all_peak as f64),
+        Quantity::PeakPercent => percent(ratio(peak, row.store_all_peak)),
         Quantity::Overhead => percent(row.overhead),
         Quantity::OverheadDefault => percent(row.overhead_default),
         Quantity::Throughput => match row.batch_size {
@@ -255,12 +262,11 @@ fn at_least_peak(quantity: &Quantity, rows: &[&Record], evidence: &Evidence) -> 
             && other.parameters == "implementations=default"
     };
     let default = evidence.records.iter().find(is_default).and_then(|row| row.simulated_peak);
-    let Some((peak, default)) = row.simulated_peak.zip(default) else {
+    let Some(share) = row.simulated_peak.zip(default).and_then(|(peak, default)| ratio(peak, default)) else {
         return Ours::Missing(
-            "its share is of the peak of store-all[implementations=default], which has no row".into(),
+            "its share is of the peak of store-all[implementations=default], which has no row or is 0".into(),
         );
     };
-    let share = peak as f64 / default as f64;
     match (quantity, row.overhead_default) {
         (Quantity::OverheadAtLeastPeak, Some(overhead)) => Ours::Value {
             value: 100.0 * overhead,
@@ -272,22 +278,20 @@ fn at_least_peak(quantity: &Quantity, rows: &[&Record], evidence: &Evidence) -> 
 
 /// The change of a geometric mean over instances, in per cent: `sign` 1 for more, -1 for less.
 fn mean_change(
-    figure: &Figure,
+    figure: &PrintedFigure,
     instances: &BTreeMap<&str, Vec<&Record>>,
-    share: impl Fn(&Record) -> f64,
+    share: impl Fn(&Record) -> Option<f64>,
     sign: f64,
 ) -> Ours {
-    let mut logarithms = Vec::new();
-    for rows in instances.values() {
-        if let Cell::Row(row) = cell(rows, &figure.budget) {
-            logarithms.push(share(row).ln());
-        }
-    }
-    if logarithms.is_empty() {
+    let of = |rows: &Vec<&Record>| match cell(rows, &figure.budget) {
+        Cell::Row(row) => share(row),
+        Cell::None(_) | Cell::Missing => None,
+    };
+    let shares: Vec<f64> = instances.values().filter_map(of).collect();
+    let Some(mean) = shifted_geometric_mean(&shares, 0.0) else {
         return Ours::None("no instance has a schedule".into());
-    }
-    let mean = (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp();
-    let note = format!("{} of {} instances have a schedule", logarithms.len(), instances.len());
+    };
+    let note = format!("{} of {} instances have a schedule", shares.len(), instances.len());
     Ours::Value { value: 100.0 * sign * (mean - 1.0), note }
 }
 
@@ -295,39 +299,38 @@ fn mean_change(
 fn gain(rows: &[&Record], best: &Record, _budget: &str) -> Option<f64> {
     let fits = |row: &&&Record| row.is_solved() && row.simulated_peak <= best.simulated_peak;
     let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time).min()?;
-    Some(100.0 * (best.simulated_time? as f64 / fastest as f64 - 1.0))
+    overhead_percent(best.simulated_time?, fastest)
 }
 
 /// Another method's time over ours within the same budget.
 fn speedup(rows: &[&Record], best: &Record, budget: &str) -> Option<f64> {
     let Cell::Row(ours) = cell(rows, budget) else { return None };
-    Some(best.simulated_time? as f64 / ours.simulated_time? as f64)
+    ratio(best.simulated_time?, ours.simulated_time?)
 }
 
 /// The mean over instances of what our rows come to beside another method's at the budget.
 fn mean_beside(
-    figure: &Figure,
+    figure: &PrintedFigure,
     other: &str,
     instances: &BTreeMap<&str, Vec<&Record>>,
     evidence: &Evidence,
     value: impl Fn(&[&Record], &Record, &str) -> Option<f64>,
 ) -> Result<Ours, Failure> {
-    let others = evidence.rows(&Figure { method: other.to_owned(), ..figure.clone() })?;
+    let others = evidence.rows(&PrintedFigure { method: other.to_owned(), ..figure.clone() })?;
     let mut values = Vec::new();
     for (name, rows) in instances {
         let Some(points) = others.get(name) else { continue };
         let Cell::Row(best) = cell(points, &figure.budget) else { continue };
         values.extend(value(rows, best, &figure.budget));
     }
-    if values.is_empty() {
+    let Some(mean) = mean(&values) else {
         return Ok(Ours::Missing(format!("{} or {other} has no schedule to compare", figure.method)));
-    }
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    };
     let note = if values.len() == 1 { String::new() } else { format!("mean of {} networks", values.len()) };
     Ok(Ours::Value { value: mean, note })
 }
 
-fn batch(figure: &Figure, evidence: &Evidence) -> Result<Ours, Failure> {
+fn batch(figure: &PrintedFigure, evidence: &Evidence) -> Result<Ours, Failure> {
     let pattern = glob(last_part(&figure.instance))?;
     let asked = |row: &&BatchRow| row.method == figure.method && pattern.matches_name(last_part(&row.network));
     Ok(match evidence.batches.iter().find(asked) {
@@ -337,7 +340,7 @@ fn batch(figure: &Figure, evidence: &Evidence) -> Result<Ours, Failure> {
     })
 }
 
-fn ratio(figure: &Figure, evidence: &Evidence) -> Result<Vec<(String, Ours)>, Failure> {
+fn mean_ratio(figure: &PrintedFigure, evidence: &Evidence) -> Result<Vec<(String, Ours)>, Failure> {
     let pattern = glob(last_part(&figure.instance))?;
     let rows: Vec<_> = evidence.records.iter().filter(|row| pattern.matches_name(&row.instance)).cloned().collect();
     let found = ratios::means(&rows, &figure.method).into_iter().map(|mean| {
@@ -355,7 +358,7 @@ fn ratio(figure: &Figure, evidence: &Evidence) -> Result<Vec<(String, Ours)>, Fa
 }
 
 /// Sizes of graphs, which need no run.
-fn of_graph(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result<Ours, Failure> {
+fn of_graph(figure: &PrintedFigure, quantity: &Quantity, evidence: &Evidence) -> Result<Ours, Failure> {
     let instance = read_instance(&evidence.library.find(&figure.instance)?)?;
     if *quantity == Quantity::ForwardOperators {
         // The statistics of a batch norm are an operator of their own where the profiler splits them off, and
@@ -405,7 +408,7 @@ mod tests {
 
     /// Ours for a figure of the method `m` on the instance `net`.
     fn of_m(quantity: &Quantity, records: Vec<Record>) -> Ours {
-        let figure = Figure {
+        let figure = PrintedFigure {
             paper: "paper".into(),
             location: "Table 1".into(),
             instance: "net".into(),
@@ -446,5 +449,12 @@ mod tests {
         assert_eq!((overhead.text().as_str(), overhead.note().starts_with("at 0.50 of the peak")), ("25.0", true));
         let without = of_m(&Quantity::LeastPeakRatio, vec![store_all("fastest", 100), at("0.4x", 40)]);
         assert!(matches!(&without, Ours::Missing(why) if why.contains("store-all[implementations=default]")));
+    }
+
+    #[test]
+    fn where_store_all_has_no_peak_there_is_no_share_of_it() {
+        let rows = vec![Record { store_all_peak: 0, ..example("m", None) }];
+        assert_eq!(of_m(&Quantity::PeakPercent, rows.clone()), Ours::Missing("no such share".into()));
+        assert!(matches!(of_m(&Quantity::MeanReduction, rows), Ours::None(_)));
     }
 }

@@ -16,7 +16,7 @@ pub mod verdict;
 
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
-use crate::views::published::{Figure, Published};
+use crate::views::published::{PrintedFigure, Published};
 use catalogue::Entry;
 use cells::Extent;
 use measure::{Evidence, Ours};
@@ -28,7 +28,7 @@ use verdict::judge;
 ///
 /// # Errors
 /// A file of figures cannot be read.
-pub fn figures(library: &Library, entry: &Entry) -> Result<Vec<Figure>, Failure> {
+pub fn figures(library: &Library, entry: &Entry) -> Result<Vec<PrintedFigure>, Failure> {
     let mut figures = Vec::new();
     for source in &entry.figures {
         let published = Published::read(&library.root.join("results/published").join(&source.file))?;
@@ -67,7 +67,7 @@ pub fn compare(library: &Library, entry: &Entry, extent: Extent, evidence: &Evid
 fn row(
     entry: &Entry,
     extent: Extent,
-    figure: &Figure,
+    figure: &PrintedFigure,
     quantity: &Quantity,
     instance: String,
     ours: &Ours,

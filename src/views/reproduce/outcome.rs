@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::Agreement;
+use super::catalogue::{Agreement, Paper};
 use super::cells::Pass;
 use super::verdict::Verdict;
 use crate::ground::failure::Failure;
@@ -100,6 +100,15 @@ impl Counts {
         counts
     }
 
+    /// Counts over all tables and figures of a paper, as of their last passes.
+    ///
+    /// # Errors
+    /// A file of outcomes is none of ours.
+    pub fn of_paper(library: &Library, paper: &Paper) -> Result<Self, Failure> {
+        let rows = paper.entries.iter().map(|entry| last(library, &entry.id)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::of(rows.iter().flatten()))
+    }
+
     /// `12 match within 5 %, 3 better, 1 worse`.
     pub fn text(&self, agreement: &Agreement) -> String {
         let parts = VERDICTS.iter().zip(self.by).filter(|(_, count)| *count > 0);
@@ -131,8 +140,7 @@ pub fn summary(rows: &[Row], agreement: &Agreement) -> String {
 pub fn grid(rows: &[Row], of_several: bool) -> Grid {
     let header =
         ["instance", "method", "budget", "quantity", "unit", "printed", "ours", "deviation", "verdict", "note"];
-    let header: Vec<&str> = of_several.then_some("entry").into_iter().chain(header).collect();
-    let mut grid = Grid::new(&header);
+    let mut grid = Grid::new(of_several.then_some("entry").into_iter().chain(header));
     let mut previous = "";
     for row in rows {
         if row.source != previous {

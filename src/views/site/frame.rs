@@ -1,9 +1,9 @@
 //! What all pages have in common: head, navigation, tables with links in them.
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 
 use crate::ground::format;
-use crate::views::report::parts::{is_long, tools};
+use crate::views::report::parts::{document, is_long, sortable, tools};
 
 /// What the site adds to the look of reports.
 pub const STYLE: &str = include_str!("site.css");
@@ -36,34 +36,24 @@ impl Page<'_> {
     /// The whole page.
     pub fn markup(&self) -> Markup {
         let up = "../".repeat(self.depth);
-        html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="color-scheme" content="light dark";
-                    title { (self.title) " · rematerialization library" }
-                    link rel="icon" href="data:,";
-                    link rel="stylesheet" href={ (up) "style.css" };
-                }
-                body {
-                    a.skip href="#content" { "Skip to the content" }
-                    header {
-                        p.kicker { "bench · the library of rematerialization" }
-                        h1 { (self.title) }
-                        nav aria-label="Sections" {
-                            @for (page, name) in SECTIONS {
-                                a href={ (up) (page) } aria-current=[(name == self.section).then_some("page")] { (name) }
-                            }
-                        }
+        let title = format!("{} · rematerialization library", self.title);
+        let style = html! { link rel="stylesheet" href={ (up) "style.css" }; };
+        let body = html! {
+            a.skip href="#content" { "Skip to the content" }
+            header {
+                p.kicker { "bench · the library of rematerialization" }
+                h1 { (self.title) }
+                nav aria-label="Sections" {
+                    @for (page, name) in SECTIONS {
+                        a href={ (up) (page) } aria-current=[(name == self.section).then_some("page")] { (name) }
                     }
-                    main #content { (self.body) }
-                    script src={ (up) "tables.js" } {}
-                    @if self.viewer { script src={ (up) "viewer.js" } {} }
                 }
             }
-        }
+            main #content { (self.body) }
+            script src={ (up) "tables.js" } {}
+            @if self.viewer { script src={ (up) "viewer.js" } {} }
+        };
+        document(&title, &style, &body)
     }
 }
 
@@ -104,15 +94,10 @@ impl Cell {
 
 /// A table that can be sorted, and filtered where it is long. A column whose name begins with `#` holds numbers.
 pub fn table(id: &str, title: &str, columns: &[&str], rows: &[Vec<Cell>]) -> Markup {
+    let head = columns.iter().map(|name| (name.trim_start_matches('#'), name.starts_with('#')));
+    let body = html! { @for row in rows { tr { @for cell in row { (cell.markup()) } } } };
     html! {
         @if rows.len() > 8 { (tools(id)) }
-        div.scroll tabindex="0" role="region" aria-label=(title) {
-            table.sortable id=(id) {
-                thead { tr { @for name in columns {
-                    th.number[name.starts_with('#')] scope="col" { (name.trim_start_matches('#')) }
-                } } }
-                tbody { @for row in rows { tr { @for cell in row { (cell.markup()) } } } }
-            }
-        }
+        (sortable(id, title, head, &body))
     }
 }

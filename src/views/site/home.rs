@@ -3,9 +3,10 @@
 use maud::{Markup, html};
 
 use super::frame::{Cell, Page, table};
-use super::{Output, Site, markdown};
+use super::{Output, Site};
 use crate::ground::failure::Failure;
 use crate::ground::text::count;
+use crate::harness::baseline::overhead_percent;
 use crate::harness::best::{CLASSES, Entry, Status};
 use crate::views::best::Tally;
 use crate::views::plot::library;
@@ -81,13 +82,14 @@ const COLUMNS: [&str; 8] =
 
 /// A value as a row of a list.
 fn line(site: &Site<'_>, entry: &Entry, dated: bool) -> Vec<Cell> {
-    let network = site.networks.iter().find(|network| network.instance.hash().to_string() == entry.instance_hash);
+    let network =
+        site.networks.iter().find(|network| network.subject.instance.hash().to_string() == entry.instance_hash);
     let name = match network {
         Some(network) => Cell::Link(format!("network/{}.html", network.file), entry.instance.clone()),
         None => Cell::Text(entry.instance.clone()),
     };
-    let base = network.map(|network| network.baseline.time as f64).filter(|base| *base > 0.0);
-    let overhead = entry.time.zip(base).map(|(time, base)| 100.0 * (time as f64 / base - 1.0));
+    let overhead =
+        entry.time.zip(network).and_then(|(time, network)| overhead_percent(time, network.subject.baseline.time));
     let mut cells = vec![
         name,
         Cell::Text(entry.class_name()),
@@ -127,13 +129,8 @@ fn open(site: &Site<'_>) -> Part {
 
 /// The book's page on file formats; none where there is no book.
 fn formats(site: &Site<'_>) -> Result<Option<Part>, Failure> {
-    let path = site.library.root.join("docs/reference/formats.md");
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let text = std::fs::read_to_string(&path).map_err(Failure::unreadable(&path))?;
-    let (_, below) = text.split_once('\n').unwrap_or_default();
-    Ok(Some(("File formats", "Submit", html! { section.doc { (markdown::render(below)) } })))
+    let page = site.book_page("reference/formats.md")?;
+    Ok(page.map(|page| ("File formats", "Submit", html! { section.doc { (page) } })))
 }
 
 fn submit(formats: bool) -> Part {

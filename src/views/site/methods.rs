@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use remat_formulations::{METHODS, Method, Spec};
 
 use super::frame::{Cell, Page, table};
-use super::{Output, Site, markdown};
+use super::{Output, Site};
 use crate::ground::failure::Failure;
 use crate::harness::best::{CLASSES, Entry, Status};
 use crate::views::plot::library;
@@ -49,13 +49,9 @@ fn one(site: &Site<'_>, method: &dyn Method, output: &mut Output<'_>) -> Result<
 
 /// The book's page; where there is no book, what the method says of itself.
 fn document(site: &Site<'_>, method: &dyn Method) -> Result<Markup, Failure> {
-    let path = site.library.root.join("docs/methods").join(format!("{}.md", method.id()));
-    if !path.is_file() {
-        return Ok(html! { p { (method.about().title) } p { (method.usual_claim().to_string()) } });
-    }
-    let text = std::fs::read_to_string(&path).map_err(Failure::unreadable(&path))?;
-    let (_, below) = text.split_once('\n').unwrap_or_default();
-    Ok(markdown::render(below))
+    let page = site.book_page(&format!("methods/{}.md", method.id()))?;
+    let own = || html! { p { (method.about().title) } p { (method.usual_claim().to_string()) } };
+    Ok(page.unwrap_or_else(own))
 }
 
 /// How many cases have their best schedule, or their proof, from a method, and how far the former are from the bound.

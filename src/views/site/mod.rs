@@ -12,18 +12,18 @@ mod networks;
 mod papers;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::fmt::Display;
+use std::path::Path;
 
-use remat_core::Instance;
-use remat_core::io::read_instance;
+use maud::Markup;
 
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
 use crate::ground::names::file_name;
 use crate::ground::output;
-use crate::harness::baseline::Baseline;
 use crate::harness::best::{self, Entry, Status};
 use crate::harness::recorded::Instances;
+use crate::harness::run::plan::Subject;
 use crate::views::report;
 
 /// What the site is made of.
@@ -36,30 +36,41 @@ struct Site<'a> {
     programs: usize,
 }
 
+impl Site<'_> {
+    /// A page of the book, without its title; none where there is no book.
+    fn book_page(&self, name: &str) -> Result<Option<Markup>, Failure> {
+        let path = self.library.root.join("docs").join(name);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = std::fs::read_to_string(&path).map_err(Failure::unreadable(&path))?;
+        let (_, below) = text.split_once('\n').unwrap_or_default();
+        Ok(Some(markdown::render(below)))
+    }
+}
+
 /// A network of the library.
 struct Network<'a> {
     /// Its name, in characters safe for paths and addresses.
     file: String,
-    path: PathBuf,
-    instance: Instance,
-    baseline: Baseline,
+    subject: Subject,
     entries: Vec<&'a Entry>,
 }
 
 impl<'a> Network<'a> {
     fn name(&self) -> &str {
-        self.instance.name()
+        self.subject.instance.name()
     }
 
     /// The folder of the instance below `instances/`.
     fn family(&self, library: &Library) -> String {
-        let folder = self.path.parent().unwrap_or(&self.path);
-        folder.strip_prefix(library.folder()).unwrap_or(folder).display().to_string()
+        Path::new(&self.called(library)).parent().unwrap_or(Path::new("")).display().to_string()
     }
 
     /// What `bench` calls the instance.
     fn called(&self, library: &Library) -> String {
-        self.path.strip_prefix(library.folder()).unwrap_or(&self.path).display().to_string()
+        let path = &self.subject.path;
+        path.strip_prefix(library.folder()).unwrap_or(path).display().to_string()
     }
 
     /// The case in the fixed order that leaves most open: without a gap, with the widest, or else with the smallest budget.
@@ -85,11 +96,11 @@ impl Output<'_> {
     }
 
     fn file(&self, name: &str, contents: &[u8]) -> Result<(), Failure> {
-        self.write(name, |path| std::fs::write(path, contents))
+        self.write(name, |path| output::replace_file(path, contents))
     }
 
-    fn write(&self, name: &str, contents: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), Failure> {
-        output::write_file(&self.folder.join(name), |path| contents(path).map_err(Failure::cannot("write", path)))
+    fn write<E: Display>(&self, name: &str, contents: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), Failure> {
+        output::write_file(&self.folder.join(name), contents)
     }
 }
 
@@ -128,14 +139,11 @@ fn networks_of<'a>(entries: &'a [Entry], results: &Path) -> Result<Vec<Network<'
     let mut instances = Instances::new(results);
     let mut networks: Vec<Network<'_>> = Vec::with_capacity(by_hash.len());
     for ((name, hash), entries) in by_hash {
-        let path = instances.path(name, hash).map_err(Failure::input)?;
-        let instance = read_instance(&path)?;
-        let baseline = Baseline::new(&instance)
-            .map_err(|error| Failure::at(&path)(format!("store-all is illegal on this instance: {error}")))?;
+        let subject = Subject::read(instances.path(name, hash).map_err(Failure::input)?)?;
         // Two instances of one name differ in their hashes.
         let taken = networks.last().is_some_and(|last| last.name() == name);
         let file = file_name(&if taken { format!("{name}-{hash}") } else { name.to_owned() });
-        networks.push(Network { file, path, instance, baseline, entries });
+        networks.push(Network { file, subject, entries });
     }
     Ok(networks)
 }

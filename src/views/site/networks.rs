@@ -14,6 +14,7 @@ use super::{Network, Output, Site};
 use crate::ground::failure::Failure;
 use crate::ground::format;
 use crate::ground::text::shell;
+use crate::harness::baseline::overhead_percent;
 use crate::harness::best::Entry;
 use crate::harness::model::{COMPRESSED, Model};
 use crate::harness::run;
@@ -47,9 +48,9 @@ pub fn write(site: &Site<'_>, output: &mut Output<'_>) -> Result<(), Failure> {
 
 fn row(site: &Site<'_>, network: &Network<'_>) -> Vec<Cell> {
     let tally = Tally::of(network.entries.iter().copied());
-    let instance = &network.instance;
+    let instance = &network.subject.instance;
     let batch = instance.provenance().batch_size;
-    let peak = network.baseline.peak_bytes;
+    let peak = network.subject.baseline.peak_bytes;
     vec![
         Cell::Link(format!("network/{}.html", network.file), network.name().into()),
         Cell::Text(network.family(site.library)),
@@ -93,12 +94,13 @@ impl Shown<'_> {
 
 fn one(site: &Site<'_>, network: &Network<'_>, output: &mut Output<'_>) -> Result<(), Failure> {
     let shown = schedules(site, network, output)?;
-    let source = std::fs::read(&network.path).map_err(Failure::unreadable(&network.path))?;
-    let ending = if network.path.extension().is_some_and(|ending| ending == "zst") { "json.zst" } else { "json" };
+    let source = std::fs::read(&network.subject.path).map_err(Failure::unreadable(&network.subject.path))?;
+    let ending =
+        if network.subject.path.extension().is_some_and(|ending| ending == "zst") { "json.zst" } else { "json" };
     let download = format!("{0}/{0}.{ending}", network.file);
     output.file(&format!("network/{download}"), &source)?;
     let program = program(site, network, output)?;
-    let figure = library::network(&network.entries, &network.baseline).as_ref().map(svg::inline).transpose()?;
+    let figure = library::network(&network.entries, &network.subject.baseline).as_ref().map(svg::inline).transpose()?;
     let body = html! {
         (facts(network))
         @if let Some(figure) = &figure { div.figures { (figure) } }
@@ -133,21 +135,25 @@ fn one(site: &Site<'_>, network: &Network<'_>, output: &mut Output<'_>) -> Resul
 fn program(site: &Site<'_>, network: &Network<'_>, output: &Output<'_>) -> Result<Markup, Failure> {
     const METHOD: &str = "checkmate-ilp";
     let Some(hardest) = network.hardest() else { return Ok(html! {}) };
-    if run::plan::method(METHOD)?.supports(&network.instance).is_err() {
+    if run::plan::method(METHOD)?.supports(&network.subject.instance).is_err() {
         return Ok(html! {});
     }
     let Site { library, programs, .. } = *site;
     let called = network.called(library);
     let budget = &hardest.budget;
-    if network.instance.operators().len() > programs {
+    if network.subject.instance.operators().len() > programs {
         let command = format!("bench export {} --method {METHOD} --budget {budget} -o model.mps", shell(&called));
         return Ok(html! { li { "Checkmate's program at " (budget) " for another solver: " code { (command) } } });
     }
     let spec = METHOD.parse().map_err(Failure::failed)?;
     // Where one operator alone needs more, there is no model.
-    let Ok(model) = Model::new(&network.instance, &spec, Some(hardest.budget_size)) else { return Ok(html! {}) };
+    let Ok(model) = Model::new(&network.subject.instance, &spec, Some(hardest.budget_size)) else {
+        return Ok(html! {});
+    };
     let download = format!("{0}/{0}-{budget}.mps.{COMPRESSED}", network.file);
-    output.write(&format!("network/{download}"), |path| model.save(Format::Mps, &called, budget, path))?;
+    output.write(&format!("network/{download}"), |path| {
+        model.save(Format::Mps, &called, budget, path).map_err(Failure::cannot("write", path))
+    })?;
     Ok(html! {
         li {
             a href=(download) download { "Checkmate's program at " (budget) " for another solver" }
@@ -157,13 +163,13 @@ fn program(site: &Site<'_>, network: &Network<'_>, output: &Output<'_>) -> Resul
 }
 
 fn facts(network: &Network<'_>) -> Markup {
-    let instance = &network.instance;
+    let instance = &network.subject.instance;
     let (provenance, units) = (instance.provenance(), instance.units());
     let facts = [
         ("model", provenance.model.clone()),
         ("operators, tensors", format!("{}, {}", instance.operators().len(), instance.tensors().len())),
-        ("store-all, time", format::time(network.baseline.time, units.time)),
-        ("store-all, peak", format::bytes(network.baseline.peak_bytes, units.memory)),
+        ("store-all, time", format::time(network.subject.baseline.time, units.time)),
+        ("store-all, peak", format::bytes(network.subject.baseline.peak_bytes, units.memory)),
         ("times", origin(&provenance.times)),
         ("device", provenance.device.as_ref().map_or(String::new(), |device| device.name.clone())),
         ("hash", instance.hash().to_string()),
@@ -175,10 +181,8 @@ fn facts(network: &Network<'_>) -> Markup {
 
 /// A row for each entry.
 fn values(network: &Network<'_>, shown: &[Shown<'_>]) -> Markup {
-    let part = |time: Option<u64>| {
-        let base = network.baseline.time as f64;
-        time.filter(|_| base > 0.0).map(|time| 100.0 * (time as f64 / base - 1.0))
-    };
+    let overhead =
+        |time: Option<u64>| Cell::percent(time.and_then(|time| overhead_percent(time, network.subject.baseline.time)));
     let seconds = |value: Option<f64>| Cell::Number(value, value.map_or(String::new(), |value| format!("{value:.1}")));
     let row = |entry: &&Entry| {
         let of_entry = |shown: &&Shown<'_>| shown.entries.iter().any(|other| std::ptr::eq(*other, *entry));
@@ -187,8 +191,8 @@ fn values(network: &Network<'_>, shown: &[Shown<'_>]) -> Markup {
             Cell::Number(Some(entry.budget_size as f64), entry.budget.clone()),
             Cell::Text(entry.class_name()),
             Cell::Markup(status(entry.status)),
-            Cell::percent(part(entry.time)),
-            Cell::percent(part(entry.bound)),
+            overhead(entry.time),
+            overhead(entry.bound),
             Cell::percent(entry.gap),
             Cell::Markup(html! {
                 @if !entry.found_by.is_empty() { (method(&entry.found_by)) }
@@ -229,10 +233,10 @@ fn schedules<'a>(site: &Site<'_>, network: &Network<'a>, output: &Output<'_>) ->
     let mut all = Vec::with_capacity(by_file.len());
     for (file, entries) in by_file {
         let path = site.results.join(file);
-        let (_, schedule) = read_schedule(&path, &network.instance)?;
+        let (_, schedule) = read_schedule(&path, &network.subject.instance)?;
         let first = entries[0];
         let budget = (first.budget.as_str(), Some(first.budget_size));
-        let data = schedule_data(&network.instance, &schedule, first.found_by.clone(), budget)
+        let data = schedule_data(&network.subject.instance, &schedule, first.found_by.clone(), budget)
             .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
         let bytes = std::fs::read(&path).map_err(Failure::unreadable(&path))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -244,7 +248,7 @@ fn schedules<'a>(site: &Site<'_>, network: &Network<'a>, output: &Output<'_>) ->
     }
     if !all.is_empty() {
         let script = format!("{}/instance.js", network.file);
-        let data = instance_data(&network.instance);
+        let data = instance_data(&network.subject.instance);
         output.file(&format!("network/{script}"), data_script(&script, &data)?.as_bytes())?;
     }
     all.sort_by_key(|shown| (shown.entries[0].budget_size, shown.script.clone()));

@@ -19,11 +19,7 @@ pub fn write(site: &Site<'_>, output: &mut Output<'_>) -> Result<(), Failure> {
     let papers = catalogue.as_ref().map_or(&[][..], |catalogue| &catalogue.papers);
     let mut rows = Vec::new();
     for paper in papers {
-        let mut compared = Vec::new();
-        for entry in &paper.entries {
-            compared.extend(outcome::last(site.library, &entry.id)?);
-        }
-        let counts = Counts::of(&compared);
+        let counts = Counts::of_paper(site.library, paper)?;
         let mut row = vec![
             Cell::Link(format!("paper/{}.html", file_name(&paper.key)), paper.key.clone()),
             Cell::Text(paper.title.clone()),

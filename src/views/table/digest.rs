@@ -61,10 +61,8 @@ fn block(arena: &Arena, digest: &Digest, group: &Group, again: bool, width: usiz
     header.extend(digest.budgets.iter().map(String::as_str));
     header.extend(["solved", "proved", "plan s"]);
     let numbers = header.len();
-    if !again {
-        header.push("over which schedules");
-    }
-    let mut grid = Grid::new(&header).numeric(1..numbers).gap(1);
+    header.extend((!again).then_some("over which schedules"));
+    let mut grid = Grid::new(header.iter().copied()).numeric(1..numbers).gap(1);
     let mut networks = vec!["networks".to_owned()];
     networks.extend(group.counted.iter().map(|cases| cases.len().to_string()));
     grid.row(filled(networks, header.len()));
@@ -107,10 +105,9 @@ fn numbers_of(row: &Row, group: &Group) -> impl Iterator<Item = String> {
 /// The digest as a table of the kind of the others.
 pub fn table(arena: &Arena) -> Table {
     let digest = Digest::new(arena);
-    let mut header = vec!["networks", "claim", "method"];
-    header.extend(digest.budgets.iter().map(String::as_str));
-    header.extend(["solved", "proved", "plan s", "cut"]);
-    let mut grid = Grid::new(&header).numeric_from(3);
+    let budgets = digest.budgets.iter().map(String::as_str);
+    let header = ["networks", "claim", "method"].into_iter().chain(budgets);
+    let mut grid = Grid::new(header.chain(["solved", "proved", "plan s", "cut"])).numeric_from(3);
     for group in &digest.groups {
         grid.rule();
         for row in &group.rows {

@@ -8,8 +8,6 @@ pub mod ratios;
 pub mod replay;
 pub mod rows;
 
-use std::collections::BTreeMap;
-
 use remat_formulations::{Claim, Termination};
 use serde_json::{Map, Value, json};
 
@@ -17,11 +15,10 @@ use crate::ground::format::{self, Format};
 use crate::ground::grid::Grid;
 use crate::ground::output;
 use crate::ground::text::wrap;
-use crate::harness::records::select::{
-    AtBudget, at_budget, by_instance, claims, median, rank, series_label, written_budgets,
-};
+use crate::harness::records::select::{AtBudget, at_budget, by_instance, by_method, median, written_budgets};
 use crate::harness::records::{Ending, Record};
 use crate::harness::suite::Suite;
+use crate::views::aggregate::captioned;
 
 /// What the reader of the summary table must know.
 pub const CAPTION: &str = "Overhead in % of simulated time over store-all with the fastest implementations and unlimited memory. \
@@ -30,7 +27,7 @@ Methods that ignore budgets: the fastest point whose simulated peak meets the bu
 
 /// The table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct Overheads {
     budgets: Vec<String>,
     instances: Vec<InstanceRows>,
 }
@@ -84,20 +81,14 @@ impl Cell {
 }
 
 /// Summarises rows.
-pub fn summarise(records: &[Record]) -> Table {
+pub fn summarise(records: &[Record]) -> Overheads {
     let budgets = written_budgets(records);
     let instances = by_instance(records).into_iter().map(|(name, rows)| instance_rows(name, &rows, &budgets)).collect();
-    Table { budgets: budgets.into_iter().map(str::to_owned).collect(), instances }
+    Overheads { budgets: budgets.into_iter().map(str::to_owned).collect(), instances }
 }
 
 fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRows {
-    let claims = claims(rows.iter().copied());
-    let mut series: BTreeMap<(Claim, usize, String), Vec<&Record>> = BTreeMap::new();
-    for row in rows {
-        let label = series_label(row);
-        series.entry((claims[&label], rank(&row.method), label)).or_default().push(row);
-    }
-    let methods = series.into_iter().map(|((claim, _, label), rows)| MethodRow {
+    let methods = by_method(rows.iter().copied()).into_iter().map(|((claim, _, label), rows)| MethodRow {
         claim,
         label,
         method: rows.first().map(|row| row.method.clone()).unwrap_or_default(),
@@ -160,24 +151,20 @@ pub fn reason(ending: Ending) -> &'static str {
 }
 
 /// The text of the table; the formats for people end with what the suite says about itself.
-pub fn render(table: &Table, format: Format, suite: Option<&Suite>) -> String {
+pub fn render(table: &Overheads, format: Format, suite: Option<&Suite>) -> String {
     let analysis = suite.map_or(String::new(), |suite| format!("\n{}\n", suite.analysis.trim()));
     match format {
         Format::Text => text(table, output::width()) + &analysis,
         Format::Json => serde_json::to_string_pretty(&json_rows(table)).expect("numbers and texts always serialise"),
-        Format::Md => format!("{CAPTION}\n\n{}{analysis}", grid(table).render(format)),
-        Format::Latex => format!("% {CAPTION}\n{}", grid(table).render(format)),
-        Format::Csv => grid(table).render(format),
+        Format::Md => captioned(&grid(table), CAPTION, format) + &analysis,
+        Format::Latex | Format::Csv => captioned(&grid(table), CAPTION, format),
     }
 }
 
-fn text(table: &Table, width: usize) -> String {
+fn text(table: &Overheads, width: usize) -> String {
     let mut text = Vec::new();
     for instance in &table.instances {
-        let mut header = vec!["claim", "method"];
-        header.extend(table.budgets.iter().map(String::as_str));
-        header.extend(["solved", "limit", "error"]);
-        let mut grid = Grid::new(&header).numeric_from(2);
+        let mut grid = empty(table, &["claim", "method"]);
         let mut previous = None;
         for row in &instance.methods {
             let claim = if previous == Some(row.claim) { String::new() } else { row.claim.to_string() };
@@ -189,6 +176,13 @@ fn text(table: &Table, width: usize) -> String {
     text.concat() + &wrap(CAPTION, width)
 }
 
+/// A grid with columns of words before those of [`tail`].
+fn empty(table: &Overheads, words: &[&str]) -> Grid {
+    let budgets = table.budgets.iter().map(String::as_str);
+    let header = words.iter().copied().chain(budgets).chain(["solved", "limit", "error"]);
+    Grid::new(header).numeric_from(words.len())
+}
+
 /// The columns after the method.
 fn tail(row: &MethodRow) -> impl Iterator<Item = String> {
     let counts = [row.solved, row.limit, row.error].map(|count| count.to_string());
@@ -196,11 +190,8 @@ fn tail(row: &MethodRow) -> impl Iterator<Item = String> {
 }
 
 /// All instances in one grid.
-pub fn grid(table: &Table) -> Grid {
-    let mut header = vec!["instance", "claim", "method"];
-    header.extend(table.budgets.iter().map(String::as_str));
-    header.extend(["solved", "limit", "error"]);
-    let mut grid = Grid::new(&header).numeric_from(3);
+pub fn grid(table: &Overheads) -> Grid {
+    let mut grid = empty(table, &["instance", "claim", "method"]);
     for instance in &table.instances {
         grid.rule();
         for row in &instance.methods {
@@ -213,7 +204,7 @@ pub fn grid(table: &Table) -> Grid {
 
 /// Like the grid, with numbers as numbers: `"overhead": {"0.5x": 0.123, "0.1x": "infeasible"}`. At which budgets a limit stopped
 /// the method, and where not all seeds have a schedule how many of them do, stands beside them.
-fn json_rows(table: &Table) -> Vec<Value> {
+fn json_rows(table: &Overheads) -> Vec<Value> {
     let mut rows = Vec::new();
     for instance in &table.instances {
         for row in &instance.methods {

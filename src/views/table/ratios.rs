@@ -15,6 +15,8 @@ use crate::ground::output;
 use crate::ground::text::{count, wrap};
 use crate::harness::records::select::{by_instance, series_label, written_budgets};
 use crate::harness::records::{Ending, Record};
+use crate::views::aggregate::captioned;
+use crate::views::aggregate::measures::shifted_geometric_mean;
 use crate::views::published::Published;
 
 const CAPTION: &str = "Geometric mean over budgets of simulated time over the optimum of the class that is named. \
@@ -57,12 +59,7 @@ pub fn render(records: &[Record], published: &Published, format: Format) -> Opti
         return Some(text(&instances, published) + &wrap(&caption(published), output::width()));
     }
     let (caption, grid) = table(records, published)?;
-    let grid = grid.render(format);
-    Some(match format {
-        Format::Md => format!("{caption}\n\n{grid}"),
-        Format::Latex => format!("% {caption}\n{grid}"),
-        Format::Text | Format::Csv | Format::Json => grid,
-    })
+    Some(captioned(&grid, &caption, format))
 }
 
 /// All instances in one grid, with its caption; none where no row of the records claims an optimum in stages.
@@ -175,15 +172,16 @@ fn reference(
 fn ratio_row(row: &MethodRow, inside: &[bool], references: &[Option<Reference>]) -> RatioRow {
     let known_there = |(at, known): (usize, &Option<Reference>)| Some((time(row, at)?, (*known)?, inside[at]));
     let pairs: Vec<(f64, Reference, bool)> = references.iter().enumerate().filter_map(known_there).collect();
+    let to_best: Vec<f64> = pairs.iter().map(|(time, known, _)| time / known.best).collect();
     let to_bound = pairs.iter().filter(|(.., inside)| *inside);
     let to_bound: Vec<f64> = to_bound.filter_map(|(time, known, _)| Some(time / known.bound?)).collect();
     RatioRow {
         claim: row.claim,
         label: row.label.clone(),
         method: row.method.clone(),
-        to_best: geometric_mean(&pairs.iter().map(|(time, known, _)| time / known.best).collect::<Vec<_>>()),
+        to_best: shifted_geometric_mean(&to_best, 0.0),
         // A mean over fewer budgets than the other could be the smaller one.
-        to_bound: geometric_mean(&to_bound).filter(|_| to_bound.len() == pairs.len()),
+        to_bound: shifted_geometric_mean(&to_bound, 0.0).filter(|_| to_bound.len() == pairs.len()),
         solved: pairs.len(),
     }
 }
@@ -194,11 +192,6 @@ fn time(row: &MethodRow, at: usize) -> Option<f64> {
         Cell::Overhead { overhead, .. } => Some(1.0 + overhead),
         Cell::Reason(_) | Cell::Blank => None,
     }
-}
-
-fn geometric_mean(values: &[f64]) -> Option<f64> {
-    let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
-    (!values.is_empty()).then(|| (logarithms / values.len() as f64).exp())
 }
 
 impl RatioRow {
@@ -217,7 +210,7 @@ fn text(instances: &[InstanceRatios], published: &Published) -> String {
     let mut text = Vec::new();
     for instance in instances {
         let header = ["claim", "method", "to best known", "to bound", "budgets", "published"];
-        let mut grid = Grid::new(&header).numeric_from(2);
+        let mut grid = Grid::new(header).numeric_from(2);
         let mut previous = None;
         for row in &instance.rows {
             let claim = if previous == Some(row.claim) { String::new() } else { row.claim.to_string() };
@@ -234,7 +227,7 @@ fn text(instances: &[InstanceRatios], published: &Published) -> String {
 
 fn grid(instances: &[InstanceRatios], published: &Published) -> Grid {
     let header = ["instance", "proved", "claim", "method", "to best known", "to bound", "budgets", "published"];
-    let mut grid = Grid::new(&header).numeric_from(4);
+    let mut grid = Grid::new(header).numeric_from(4);
     for instance in instances {
         grid.rule();
         for row in &instance.rows {

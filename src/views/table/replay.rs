@@ -5,10 +5,12 @@
 //! simulator says more than was measured). Executions that failed or differ are counted, and have no errors.
 
 use crate::ground::grid::Grid;
+use crate::harness::baseline::{overhead_percent, ratio};
 use crate::harness::records::Record;
 use crate::harness::records::select::{label, rank};
 use crate::harness::replay::Execution;
 use crate::views::aggregate::Table;
+use crate::views::aggregate::measures::mean;
 
 const CAPTION: &str = "Simulated against executed, in % of executed: mean of the magnitudes, and mean with sign \
 (above 0: the simulator says more). equal: gradients, loss and buffers are those of the framework's own iteration. \
@@ -80,7 +82,7 @@ fn over_store_all(execution: &Execution, row: &Record, executed: &[Execution]) -
             && (&other.instance_hash, &other.device) == (&execution.instance_hash, &execution.device)
     };
     let store_all = executed.iter().find(same).and_then(|other| other.executed_time_ns);
-    let simulated = || Some(row.simulated_time? as f64 / row.store_all_time as f64);
+    let simulated = || ratio(row.simulated_time?, row.store_all_time);
     execution.simulated_over_store_all.or_else(simulated).zip(execution.over_store_all(store_all))
 }
 
@@ -100,13 +102,7 @@ impl Line {
 
 /// Per cent by which the simulated value is above the measured one.
 fn error(simulated: Option<u64>, measured: Option<u64>) -> Option<f64> {
-    let (simulated, measured) = (simulated? as f64, measured.filter(|&value| value > 0)? as f64);
-    Some(100.0 * (simulated / measured - 1.0))
-}
-
-fn mean(values: impl ExactSizeIterator<Item = f64>) -> String {
-    let count = values.len();
-    if count == 0 { String::new() } else { format!("{:.1}", values.sum::<f64>() / count as f64) }
+    overhead_percent(simulated?, measured?)
 }
 
 fn grid(lines: &[Line], head: &str) -> Grid {
@@ -122,13 +118,14 @@ fn grid(lines: &[Line], head: &str) -> Grid {
         "peak MAPE",
         "peak",
     ];
-    let mut grid = Grid::new(&header).numeric_from(2);
+    let mut grid = Grid::new(header).numeric_from(2);
     for line in lines {
         let mut cells = vec![line.device.clone(), line.label.clone()];
         cells.extend([line.executions, line.equal].map(|number| number.to_string()));
         for errors in [&line.time, &line.relative_time, &line.peak] {
-            cells.push(mean(errors.iter().map(|error| error.abs())));
-            cells.push(mean(errors.iter().copied()));
+            let magnitudes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+            let means = [mean(&magnitudes), mean(errors)];
+            cells.extend(means.map(|mean| mean.map_or(String::new(), |mean| format!("{mean:.1}"))));
         }
         grid.row(cells);
     }
@@ -175,6 +172,13 @@ mod tests {
         assert_eq!(relative(&executed), [-50.0]);
         (executed[1].simulated_over_store_all, executed[1].executed_over_store_all) = (Some(1.5), Some(1.25));
         assert!((relative(&executed)[0] - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn where_store_all_takes_no_time_no_error_is_relative_to_it() {
+        let row = Record { store_all_time: 0, ..example("store-all", None) };
+        let lines = lines(&[row], &[execution("store-all", "", 1_000_000, 1)], Group::Method);
+        assert_eq!((lines[0].time.len(), lines[0].relative_time.len()), (1, 0));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::ground::grid::Grid;
 use crate::harness::plans::Planned;
 use crate::harness::records::Record;
 use crate::harness::records::select::label;
-use crate::views::aggregate::{Table, seconds};
+use crate::views::aggregate::{Table, number, seconds};
 use crate::views::published::Published;
 use crate::views::trajectory::Trajectory;
 
@@ -35,11 +35,12 @@ pub fn table(records: &[Record], trajectories: &[Trajectory], plans: &[Planned],
         "above peak",
         "published",
     ];
-    let mut grid = Grid::new(&header).numeric(5..17);
+    let mut grid = Grid::new(header).numeric(5..17);
     for (row, trajectory) in records.iter().zip(trajectories) {
         let above = |time: Option<u64>| percent(time, row.store_all_time).map(|percent| percent - 100.0);
         let gap = row.simulated_time.zip(row.lower_bound).filter(|(time, _)| *time > 0);
         let gap = gap.map(|(time, bound)| 100.0 * (time as f64 - bound as f64) / time as f64);
+        let percents = |value: Option<f64>| number(value, 2);
         let at = |step: Option<&(f64, u64)>| seconds(step.map(|step| step.0));
         let proved = |share| seconds(trajectory.seconds_to_gap(share));
         let plan = plans.iter().find(|plan| plan.is_of(row));
@@ -49,10 +50,10 @@ pub fn table(records: &[Record], trajectories: &[Trajectory], plans: &[Planned],
             label(&row.method, &row.parameters),
             row.seed.to_string(),
             row.termination.to_string(),
-            number(above(row.simulated_time)),
-            number(percent(row.simulated_peak, row.store_all_peak)),
-            number(above(row.lower_bound)),
-            number(gap),
+            percents(above(row.simulated_time)),
+            percents(percent(row.simulated_peak, row.store_all_peak)),
+            percents(above(row.lower_bound)),
+            percents(gap),
             at(trajectory.incumbents.first()),
             at(trajectory.incumbents.last()),
             proved(0.05),
@@ -69,8 +70,4 @@ pub fn table(records: &[Record], trajectories: &[Trajectory], plans: &[Planned],
 
 fn percent(value: Option<u64>, whole: u64) -> Option<f64> {
     value.filter(|_| whole > 0).map(|value| 100.0 * value as f64 / whole as f64)
-}
-
-fn number(value: Option<f64>) -> String {
-    value.map_or("-".into(), |value| format!("{value:.2}"))
 }
