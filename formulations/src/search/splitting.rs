@@ -65,8 +65,12 @@ impl<'i, 'p, P: Staged> Splitter<'i, 'p, P> {
         // By place, the bound there.
         let mut bounds = Vec::with_capacity(places.len());
         for &place in places.iter() {
-            let Some(bound) = self.bound(relaxation, blocks, place, clock)? else { return Ok(()) };
+            let Some(bound) = self.bound(relaxation, blocks, place, clock)? else { break };
             bounds.push(bound);
+        }
+        // Where there was no time for all the others wait: too many blocks at once are worse than few.
+        if !bounds.is_empty() {
+            places.truncate(bounds.len());
         }
         let (mut least, before) = (bounds.iter().copied().min().unwrap_or(0), bounds.clone());
         'looking: for eighths in EIGHTHS {
@@ -83,7 +87,7 @@ impl<'i, 'p, P: Staged> Splitter<'i, 'p, P> {
                 }
             }
         }
-        let gained: u64 = bounds.iter().zip(&before).map(|(now, before)| now - before).sum();
+        let gained = bounds.iter().zip(&before).fold(0, |sum: u64, (now, before)| sum.saturating_add(now - before));
         let pays = self.incumbent.open().is_none_or(|open| gained >= open / PAYS);
         self.parts = if pays { (self.parts / 2).max(PARTS[1]) } else { 2 * self.parts };
         let most = bounds.iter().max().map_or(0, |most| most - least);
