@@ -23,7 +23,7 @@ from functorch.compile import aot_function
 from torch import nn
 from torch._C import DispatchKey
 from torch._functorch._aot_autograd.functional_utils import has_data_mutation
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode
 
 from .errors import ProfilerError
 
@@ -252,6 +252,8 @@ def capture_for(request: Request, devices: list[str]) -> Capture:
         raise
     except Exception as error:  # the tracer and the network raise anything; users get one line
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if isinstance(error, (DataDependentOutputException, DynamicOutputShapeException)):
+            first_line += " depends on values of its operands, of which a trace knows shapes alone"
         raise ProfilerError(
             f"cannot trace the network with input {'x'.join(map(str, (request.batch, *request.shape)))} "
             f"on fake {device} tensors: {first_line}"
@@ -381,6 +383,8 @@ def _built(build: Callable[[], nn.Module], mode: FakeTensorMode, device: str) ->
             model = build()
     finally:
         nn.Module.register_parameter = register
+    if not isinstance(model, nn.Module):
+        raise ProfilerError(f"the function that builds the network returns {model!r:.80}, which is no torch.nn.Module")
     fakes: dict[int, torch.Tensor] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():  # of a copy, which registers none

@@ -19,7 +19,19 @@ from torch._functorch import partitioners
 from torch.utils.checkpoint import CheckpointPolicy
 
 from . import made
-from .graph import BATCH_NORM, BATCH_NORM_BACKWARD, Joint, is_call, is_mutation, is_symbolic, is_view, schema_name, storage_bytes
+from .graph import (
+    BATCH_NORM,
+    BATCH_NORM_BACKWARD,
+    Joint,
+    is_call,
+    is_mutation,
+    is_symbolic,
+    is_view,
+    read_early,
+    reads_of_overwritten,
+    schema_name,
+    storage_bytes,
+)
 from .room import Room
 
 aten = torch.ops.aten
@@ -32,6 +44,8 @@ _REPEATED_OUTPUTS = 3
 _MARK = "rematplan"
 # Where PyTorch's partitioner looks what to do with a node.
 _TAG = "recompute"
+# What an output node says of each of its values.
+_OF_EACH_OUTPUT = {"desc", "output_stack_traces"}
 
 
 def step_of(node: fx.Node) -> tuple[Room, int] | None:
@@ -230,15 +244,38 @@ def _tag(joint: Joint, before: Sequence[int], after: Sequence[int], room: Room) 
             node.meta[_TAG] = CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
 
 
-def keep_what_is_overwritten(module: fx.GraphModule) -> None:
-    """Tells PyTorch's partitioner to save what is computed of an input that is written to: it would compute it anew, from the new value."""
-    written = {node.args[0] for node in module.graph.nodes if is_call(node) and is_mutation(node)}
-    for node in module.graph.nodes:
-        if is_call(node) and not is_mutation(node) and not written.isdisjoint(node.all_input_nodes):
-            if is_view(node):
-                written.add(node)
-            else:
-                node.meta[_TAG] = CheckpointPolicy.MUST_SAVE
+def min_cut(module: fx.GraphModule, forward_outputs: int, partition: Callable[[fx.GraphModule, int], Graphs]) -> Graphs:
+    """The two graphs by PyTorch's partitioner, which is told to save what is computed of an input that is written to: it would
+    compute it anew, from the new value. What the backward pass alone reads of that it would compute there whatever it is told, so
+    that this is a result of the forward pass until the graphs are there."""
+    for node in reads_of_overwritten(module.graph):
+        node.meta[_TAG] = CheckpointPolicy.MUST_SAVE
+    early = read_early(module.graph, forward_outputs)
+    if not early:
+        return partition(module, forward_outputs)
+    longer, until = _with_outputs(module, forward_outputs, early), forward_outputs + len(early)
+    forward, backward = partition(longer, until)
+    end = forward.graph.output_node()
+    end.args = (_without(end.args[0], forward_outputs, until),)
+    for name in _OF_EACH_OUTPUT & end.meta.keys():
+        end.meta[name] = _without(end.meta[name], forward_outputs, until)
+    forward.recompile()
+    return forward, backward
+
+
+def _with_outputs(module: fx.GraphModule, at: int, more: Sequence[fx.Node]) -> fx.GraphModule:
+    """A copy with these outputs besides, from that place on."""
+    graph, copies = fx.Graph(), dict[fx.Node, fx.Node]()
+    outputs, meta = graph.graph_copy(module.graph, copies), dict(module.graph.output_node().meta)
+    assert isinstance(outputs, Sequence)
+    for name in _OF_EACH_OUTPUT & meta.keys():
+        meta[name] = [*meta[name][:at], *(None for _ in more), *meta[name][at:]]
+    graph.output((*outputs[:at], *(copies[node] for node in more), *outputs[at:])).meta.update(meta)
+    return fx.GraphModule(module, graph)
+
+
+def _without(values: Sequence[Any], begin: int, end: int) -> tuple[Any, ...]:
+    return (*values[:begin], *values[end:])
 
 
 def kept_at_the_cut(joint: Joint, before: Sequence[int], after: Sequence[int]) -> set[int]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from .errors import PlanError
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _FEW = 100_000
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*|%)")
 

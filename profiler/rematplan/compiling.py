@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from torch.fx.graph import _BoxedCodeGen
 from torch.utils._pytree import tree_leaves
 
 from remat_profiler.allocator import is_planned_cuda
+from remat_profiler.drawing import target_of
 
 from . import fusing, made, room
 from .arena import Arena
@@ -101,7 +102,9 @@ def _watched(compiled: Callable[..., Any], partitioner: Partitioner) -> Callable
         with partitioner.outside.noted():
             results = run(*arguments, **keywords)
         trains = _may_train(results)
-        if waiting and (partitioner.plans or trains):
+        # A result for training may be a number: forward and backward in one function.
+        alone = torch.is_grad_enabled() and bool(partitioner.outside.frames or partitioner.outside.breaks)
+        if waiting and (partitioner.plans or trains or alone):
             waiting, watching = False, bool(partitioner.plans)
             said = filter(None, ("" if partitioner.plans else _NOTHING, partitioner.outside.fallen_back()))
             if text := "; ".join(said):
@@ -118,12 +121,24 @@ def _watched(compiled: Callable[..., Any], partitioner: Partitioner) -> Callable
 
 
 def _may_train(results: object) -> bool:
-    return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves(results))
+    return any(tensor.requires_grad for tensor in _tensors(results))
+
+
+def _tensors(results: object) -> Iterator[torch.Tensor]:
+    """Also those in dataclasses that the compiler knows nothing of."""
+    todo, seen = tree_leaves(results), set[int]()
+    while todo:
+        leaf = todo.pop()
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+        elif is_dataclass(leaf) and not isinstance(leaf, type) and id(leaf) not in seen:
+            seen.add(id(leaf))
+            todo += tree_leaves([getattr(leaf, field.name, None) for field in fields(leaf)])
 
 
 def _are_compiled(results: object) -> bool:
     """Whether a compiled graph is among what results come from."""
-    todo: list[Any] = [leaf.grad_fn for leaf in tree_leaves(results) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    todo: list[Any] = [tensor.grad_fn for tensor in _tensors(results) if tensor.requires_grad]
     seen = {None}
     while todo:
         node = todo.pop()
@@ -233,6 +248,8 @@ def _eager(partitioner: Partitioner) -> Callable[..., Any]:
     from torch._dynamo.backends.common import aot_autograd
 
     def as_python(module: fx.GraphModule, inputs: Sequence[torch.Tensor], backward: bool | None) -> Callable[..., Any]:
+        for node in module.graph.nodes:
+            node.target = target_of(node)
         # Boxed: otherwise the caller's list keeps every saved tensor alive to the end.
         module.graph.set_codegen(_BoxedCodeGen())
         module.recompile()

@@ -9,12 +9,12 @@ more than bytes alone on this device, and takes the roofline for the rest. `Work
 
 from __future__ import annotations
 
-import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from typing import Any, Protocol
 
@@ -26,7 +26,6 @@ from remat_profiler.allocator import ALIGNMENT
 from remat_profiler.costs.measure import call_of, numbers_of_its_own, workspace_of
 
 from . import store
-from .errors import PlanError
 from .graph import Unit, hint, is_pure, storage_bytes, tensors_of
 
 MODELS = ("roofline", "flops", "measured")
@@ -132,7 +131,8 @@ class Workspaces:
         layout = " channels-last" if channels_last else ""
         self._file = store.folder("workspaces") / f"{store.digest(f'{torch.__version__} {_identity(device)}{layout}')}.json"
         found = store.read(self._file)
-        self._known: dict[str, int] = {k: v for k, v in found.items() if isinstance(v, int)} if isinstance(found, dict) else {}
+        known = found.items() if isinstance(found, dict) else ()
+        self._known: dict[str, int] = {key: size for key, size in known if type(size) is int and size >= 0}
 
     def bytes(self, unit: Unit) -> int:
         """Of one run. None is known of a user's own operator, which is never run but where the graph has it."""
@@ -201,14 +201,10 @@ def _real_call(node: fx.Node, device: torch.device, *, channels_last: bool = Fal
 
 
 def costs_for(model: str, device: torch.device, instead: Mapping[fx.Node, fx.Node] | None = None) -> Costs:
-    """The model of that name. `instead`: products, each with the padded one that it stands for."""
-    if model == "roofline":
-        return Roofline(device, instead)
+    """The model of that name, one of `MODELS`. `instead`: products, each with the padded one that it stands for."""
     if model == "flops":
         return Flops()
-    if model == "measured":
-        return Measured(device)
-    raise PlanError(f"unknown cost model {model!r}: expected one of {', '.join(MODELS)}")
+    return Measured(device) if model == "measured" else Roofline(device, instead)
 
 
 def _is_convolution(node: fx.Node) -> bool:
@@ -275,21 +271,30 @@ def speed_of(device: torch.device) -> Speed:
     """From the disk, or measured in less than a second and kept there."""
     name = _identity(device)
     file = store.folder("speeds") / f"{store.digest(name)}.json"
-    try:
-        return Speed(**json.loads(file.read_text(encoding="utf-8"))["speed"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
+    known = _speed_in(store.read(file))
+    if known is not None:
+        return known
     trial = _TRIALS.get(device.type, _TRIALS["cpu"])
     with without_fakes(), torch.no_grad():
-        matrix = torch.randn(trial.side, trial.side, device=device)
+        matrix = torch.randn(trial.side, trial.side, dtype=torch.float32, device=device)
         product = 2 * trial.side**3 / _median(lambda: torch.mm(matrix, matrix), device, _SAMPLES)
         convolved = _convolved(trial.images, device) if trial.images else product
-        source = torch.ones(trial.copied_bytes // 4, device=device)
+        source = torch.ones(trial.copied_bytes // 4, dtype=torch.float32, device=device)
         target = torch.empty_like(source)
         copied = 2 * trial.copied_bytes / _median(lambda: target.copy_(source), device, _SAMPLES)
     found = Speed(product, convolved, copied)
     store.write(file, {"device": name, "speed": asdict(found)})
     return found
+
+
+def _speed_in(document: object) -> Speed | None:
+    """That of a file, if it is one: what is damaged is measured anew."""
+    found = document.get("speed") if isinstance(document, dict) else None
+    names = {field.name for field in fields(Speed)}
+    if not isinstance(found, dict) or found.keys() != names:
+        return None
+    right = all(type(speed) in (int, float) and 0 < speed < math.inf for speed in found.values())
+    return Speed(**found) if right else None
 
 
 def _alone(node: fx.Node, device: torch.device, samples: int) -> int:
@@ -300,8 +305,8 @@ def _alone(node: fx.Node, device: torch.device, samples: int) -> int:
 
 def _convolved(images: int, device: torch.device, channels: int = 256, side: int = 28) -> float:
     """Operations per nanosecond of a convolution as deep networks have them: 3 x 3, channels last."""
-    x = torch.randn(images, channels, side, side, device=device).to(memory_format=torch.channels_last)
-    weight = torch.randn(channels, channels, 3, 3, device=device).to(memory_format=torch.channels_last)
+    x = torch.randn(images, channels, side, side, dtype=torch.float32, device=device).to(memory_format=torch.channels_last)
+    weight = torch.randn(channels, channels, 3, 3, dtype=torch.float32, device=device).to(memory_format=torch.channels_last)
     took = _median(lambda: torch.nn.functional.conv2d(x, weight, padding=1), device, _SAMPLES)
     return 2 * 9 * channels**2 * side**2 * images / took
 

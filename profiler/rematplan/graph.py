@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -95,6 +95,52 @@ def keeps_its_place(node: fx.Node) -> bool:
 def is_mutation(node: fx.Node) -> bool:
     """Whether it writes to an operand."""
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def reads_of_overwritten(graph: fx.Graph) -> Iterator[fx.Node]:
+    """What is computed of an input that is written to, through views of it: it must run before the writes."""
+    written = {node.args[0] for node in graph.nodes if is_call(node) and is_mutation(node)}
+    for node in graph.nodes:
+        if is_call(node) and not is_mutation(node) and not is_symbolic(node) and not written.isdisjoint(node.all_input_nodes):
+            if is_view(node) or node.target is operator.getitem:
+                written.add(node)
+            else:
+                yield node
+
+
+def ancestors(nodes: Collection[fx.Node], roots: Iterable[fx.Node | None]) -> set[fx.Node]:
+    """The roots, and all that they are computed from; `nodes` are those of the graph."""
+    needed = {node for node in roots if node is not None}
+    for node in reversed(list(nodes)):
+        if node in needed:
+            needed.update(node.all_input_nodes)
+    return needed
+
+
+def descendants(nodes: Iterable[fx.Node], roots: Iterable[fx.Node]) -> set[fx.Node]:
+    """All that is computed from the roots, without them."""
+    given = set(roots)
+    found = set(given)
+    for node in nodes:
+        if node.op != "output" and any(source in found for source in node.all_input_nodes):
+            found.add(node)
+    return found - given
+
+
+def is_tangent(node: fx.Node) -> bool:
+    """Whether it is a gradient that the backward pass is given."""
+    return node.op == "placeholder" and "tangents" in node.name
+
+
+def read_early(graph: fx.Graph, forward_outputs: int) -> list[fx.Node]:
+    """What the backward pass alone reads of an input that is overwritten: computed there, it would be of the new value."""
+    outputs = graph.output_node().args[0]
+    assert isinstance(outputs, Sequence)
+    first = [node for node in outputs[:forward_outputs] if isinstance(node, fx.Node)]
+    needed = ancestors(graph.nodes, [*first, *(node for node in graph.nodes if is_call(node) and is_mutation(node))])
+    late = descendants(graph.nodes, filter(is_tangent, graph.nodes))
+    behind = ancestors(graph.nodes, graph.output_node().all_input_nodes) - needed - late
+    return [node for node in reads_of_overwritten(graph) if node in behind]
 
 
 def is_pointwise(node: fx.Node) -> bool:
@@ -177,8 +223,8 @@ class Joint:
         self.nodes = list(self.graph.nodes)
         self.position = {node: index for index, node in enumerate(self.nodes)}
         placeholders = [node for node in self.nodes if node.op == "placeholder"]
-        self.tangents = [node for node in placeholders if "tangents" in node.name]
-        self.primals = [node for node in placeholders if "tangents" not in node.name]
+        self.tangents = [node for node in placeholders if is_tangent(node)]
+        self.primals = [node for node in placeholders if not is_tangent(node)]
         wanted = set(static)
         self.static = [node for i, node in enumerate(self.primals) if i in wanted]
         outputs = self.graph.output_node().args[0]
@@ -186,8 +232,10 @@ class Joint:
         self.outputs = [node if isinstance(node, fx.Node) else None for node in outputs]
         self.mutations = [node for node in self.nodes if is_call(node) and is_mutation(node)]
         self._refuse()
-        self.late = self._descendants(self.tangents)
-        self.forward_nodes = self._ancestors([*self.outputs[:forward_outputs], *self.mutations, *self._drawn_early()])
+        self.late = descendants(self.nodes, self.tangents)
+        self.read_early = read_early(self.graph, forward_outputs)
+        first = [*self.outputs[:forward_outputs], *self.mutations, *self.read_early, *self._drawn_early()]
+        self.forward_nodes = ancestors(self.nodes, first)
         if self.late & self.forward_nodes:
             raise Refused("the backward pass writes to an input of the graph, which plans cannot order")
         self.mutated = {node.args[0] for node in self.mutations}
@@ -213,25 +261,11 @@ class Joint:
 
     def _drawn_early(self) -> Iterator[fx.Node]:
         """What draws in the forward pass, even if the backward pass alone reads it: later it would draw other numbers."""
-        live = self._ancestors(self.outputs)
+        live = ancestors(self.nodes, self.outputs) - self.late
         for node in self.nodes:
-            early = node not in self.late and node.meta.get("partitioner_tag") != "is_backward"
-            if early and node in live and is_call(node) and not self._always_free(node) and keeps_its_place(node):
+            early = node in live and node.meta.get("partitioner_tag") != "is_backward"
+            if early and is_call(node) and not self._always_free(node) and keeps_its_place(node):
                 yield node
-
-    def _ancestors(self, roots: Iterable[fx.Node | None]) -> set[fx.Node]:
-        needed = {node for node in roots if node is not None}
-        for node in reversed(self.nodes):
-            if node in needed:
-                needed.update(node.all_input_nodes)
-        return needed
-
-    def _descendants(self, roots: Iterable[fx.Node]) -> set[fx.Node]:
-        found = set(roots)
-        for node in self.nodes:
-            if node.op != "output" and any(source in found for source in node.all_input_nodes):
-                found.add(node)
-        return found - set(self.tangents)
 
     # Which nodes are free.
 
@@ -315,7 +349,7 @@ class Joint:
 
     def _make_units(self) -> list[Unit]:
         """In the graph's order, the forward pass first."""
-        live = self._ancestors([*self.outputs, *self.mutations])
+        live = ancestors(self.nodes, [*self.outputs, *self.mutations])
         nodes = [n for n in self.nodes if is_call(n) and n in live and n not in self.free and n not in self.mutated_calls]
         nodes.sort(key=lambda node: (node not in self.forward_nodes, self.position[node]))
         return [self._unit(index, node) for index, node in enumerate(nodes)]
@@ -347,8 +381,10 @@ class Joint:
     # What leaves the graph.
 
     def kept_at_the_cut(self) -> tuple[Tensor, ...]:
-        """Tensors that must be there when the forward pass ends: its outputs, and what is written to inputs."""
-        nodes = [*self.outputs[: self.forward_outputs], *(source for node in self.mutations for source in node.all_input_nodes)]
+        """Tensors that must be there when the forward pass ends: its outputs, what is written to inputs, and what the backward pass reads
+        of these inputs."""
+        nodes = [*self.outputs[: self.forward_outputs], *(source for node in self.mutations for source in node.all_input_nodes),
+                 *(node for node in self.read_early if node not in self.free)]
         return tuple(dict.fromkeys(leaf for node in nodes if node is not None for leaf in self.leaves(node)))
 
     def gradients(self) -> tuple[Tensor, ...]:

@@ -1,11 +1,11 @@
 """A joint graph as an instance of `bench` (FORMAT.md): units are operators, leaves are tensors.
 
-The end of the forward pass is an operator, too: it reads what must be there then (outputs, new values of buffers),
-and makes the tangents, from which the gradients are computed. So a schedule cuts itself into the two passes, and a
-method that knows nothing of passes keeps them apart. Parameters and buffers are fixed bytes; other inputs stay
-resident, since the caller holds them. So do outputs, which are made once: freed and made again, they would still be there.
-(A batch norm, whose new statistics are outputs beside its result, may run again.) Tangents are freed after their last use, as
-compiled graphs free them.
+The end of the forward pass is an operator, too: it reads what must be there then (outputs, new values of buffers, what the
+backward pass reads of the old ones), and makes the tangents, from which the gradients are computed. So a schedule cuts itself
+into the two passes, and a method that knows nothing of passes keeps them apart. Parameters and buffers are fixed bytes; other
+inputs stay resident, since the caller holds them. So do outputs, which are made once: freed and made again, they would still
+be there. (A batch norm, whose new statistics are outputs beside its result, may run again.) Tangents are freed after their
+last use, as compiled graphs free them.
 
 Operators that draw random numbers, or of which nothing is known, keep the order of the graph, or they would draw other numbers.
 So each of them makes a tensor of no bytes that the next one reads. The end of the forward pass is one of them.

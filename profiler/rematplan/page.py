@@ -30,6 +30,7 @@ import torch
 
 from remat_profiler import turns, whole
 from remat_profiler.allocator import plan_cuda
+from remat_profiler.errors import ProfilerError
 
 from .compared import Bench, Conditions, Row, methods, rival_of
 from .costs import speed_of
@@ -48,8 +49,11 @@ def read(path: Path) -> list[Row]:
         return []
     convert: dict[str, Callable[[str], object]] = {"int": int, "float": float, "str": str}
     kinds = {field.name: convert[str(field.type)] for field in fields(Row)}
-    with path.open(newline="", encoding="utf-8") as file:
-        return [Row(**{name: kinds[name](value) for name, value in row.items()}) for row in csv.DictReader(file)]  # type: ignore[arg-type]
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return [Row(**{name: kinds[name](value) for name, value in row.items()}) for row in csv.DictReader(file)]  # type: ignore[arg-type]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ProfilerError(f"'{path}' is no table of measured rows: {error}") from error
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:
@@ -208,14 +212,22 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measures what is not there yet."""
+    """Measures what is not there yet; 2 with one line on stderr where OUT cannot be read or written."""
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["--row"]:
         return _row(given[1])
     options = parser().parse_args(given)
     if options.jobs < 1:
         parser().error(f"--jobs {options.jobs}: at least one row at once")
-    options.out.mkdir(parents=True, exist_ok=True)
+    try:
+        return _run(options)
+    except ProfilerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(options: argparse.Namespace) -> int:
+    _make_folder(options.out)
     conditions = Conditions(options.size or options.device, options.device, options.samples, options.seconds)
     rows = [row for row in read(options.out / "compiled.csv") if not (options.retry and row.error)]
     keys = [] if options.page_only else list(wanted(options.networks, options.only))
@@ -233,6 +245,16 @@ def main(arguments: list[str] | None = None) -> int:
     if done:
         _write_page(options.out, rows, conditions.size)
     return 0 if done else UNFINISHED
+
+
+def _make_folder(out: Path) -> None:
+    """The folder alone: what it would be in, if it is not there, is more likely a slip."""
+    if not out.absolute().parent.is_dir():
+        raise ProfilerError(f"the folder '{out.parent}', in which '{out.name}' would be, does not exist")
+    try:
+        out.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ProfilerError(f"cannot write '{out}': {error.strerror}") from error
 
 
 def _outrun(row: Row, rows: list[Row]) -> bool:
@@ -276,7 +298,7 @@ def _at_once(keys: list[tuple[str, str, str]], rows: list[Row], options: argpars
 def _write_page(out: Path, rows: Sequence[Row], size: str) -> None:
     order = {key: index for index, key in enumerate((method, setting) for pairs in methods() for method, setting in pairs)}
     told = sorted(rows, key=lambda row: (order.get((row.method, row.setting), len(order))))
-    (out / "README.md").write_text(page(told, size), encoding="utf-8")
+    whole.write(out / "README.md", page(told, size))
 
 
 if __name__ == "__main__":

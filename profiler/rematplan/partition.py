@@ -21,7 +21,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from remat_profiler.documents import Instance, fixed_bytes
 
 from . import least, planner, store
-from .apply import Graphs, keep_what_is_overwritten, kept_at_the_cut, order_of_set, scheduled, tagged
+from .apply import Graphs, kept_at_the_cut, min_cut, order_of_set, scheduled, tagged
 from .arena import Arena
 from .budget import Budget, mb
 from .costs import MODELS, Costs, Workspaces, costs_for, without_fakes
@@ -159,10 +159,9 @@ class Partitioner:
         self.forward_outputs = num_fwd_outputs
 
         def stock() -> Graphs:
-            keep_what_is_overwritten(module)
-            return min_cut_rematerialization_partition(
-                module, joint_inputs, num_fwd_outputs=num_fwd_outputs,
-                static_lifetime_input_indices=list(static_lifetime_input_indices or ()), **options)
+            return min_cut(module, num_fwd_outputs, lambda whole, outputs: min_cut_rematerialization_partition(
+                whole, joint_inputs, num_fwd_outputs=outputs,
+                static_lifetime_input_indices=list(static_lifetime_input_indices or ()), **options))
 
         frame = _frame()
         self._note_compilation(frame)

@@ -6,6 +6,7 @@ methods work together for the seconds given, less where they prove their schedul
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -13,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def version() -> str:
     """Of the planner; a plan of another version is another plan."""
     path = binary()
     try:
-        said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=True, timeout=_GRACE_SECONDS).stdout
+        said = subprocess.run([str(path), "--version"], capture_output=True, text=True, errors="replace", check=True,
+                              timeout=_GRACE_SECONDS).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise PlanError(f"the planner {path} does not run: {error}") from error
     if not said.startswith("bench "):
@@ -86,8 +88,8 @@ def solve(instance: Instance, budget_bytes: int, seconds: float, key: str) -> So
     known = _known(file, instance, kept, budget_bytes)
     if known is not None:
         return known
-    with tempfile.TemporaryDirectory(prefix="rematplan-") as scratch:
-        solution = _ask(instance, kept, budget_bytes, seconds, Path(scratch))
+    with _scratch() as scratch:
+        solution = _ask(instance, kept, budget_bytes, seconds, scratch)
     store.write(file, asdict(solution))
     return solution
 
@@ -99,6 +101,8 @@ def _known(file: Path, instance: Instance, kept: Solution, budget_bytes: int) ->
         return None
     try:
         order: list[int] = found["operators"]
+        if any(type(operator) is not int for operator in order):
+            return None
         steps, runs = Steps(instance, order), Counter(order)
         solution = _solution(order, steps.time, found["peak_bytes"], kept, budget_bytes, str(found["note"]))
         again = {tensor for entry in instance["operators"] if runs[entry["id"]] > 1 for tensor in entry["outputs"]}
@@ -153,8 +157,8 @@ def pack(buffers: Sequence[tuple[int, int, int]], alignment: int, seconds: float
     """Addresses for buffers (alive from a moment until before another, and as large), by `bench allocate`."""
     if not buffers:
         return Packed([], 0, 0)
-    with tempfile.TemporaryDirectory(prefix="rematplan-") as scratch:
-        asked, answer = Path(scratch) / "buffers.csv", Path(scratch) / "packed.csv"
+    with _scratch() as scratch:
+        asked, answer = scratch / "buffers.csv", scratch / "packed.csv"
         rows = (f"{number},{lower},{upper},{size}\n" for number, (lower, upper, size) in enumerate(buffers))
         asked.write_text("id,lower,upper,size\n" + "".join(rows), encoding="utf-8")
         record = json.loads(_said([str(binary()), "allocate", str(asked), "--alignment", str(alignment), "--threads", "1",
@@ -164,10 +168,20 @@ def pack(buffers: Sequence[tuple[int, int, int]], alignment: int, seconds: float
     return Packed([offsets[number] for number in range(len(buffers))], record["memory"], record["bound"])
 
 
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder for what is asked and answered."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="rematplan-") as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise PlanError(f"the planner cannot be asked: {error}") from error
+
+
 def _said(command: list[str], seconds: float) -> str:
     version()  # or the words of another program would be taken for the planner's
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * seconds + _GRACE_SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=2 * seconds + _GRACE_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise PlanError(f"the planner did not end within {error.timeout:g} seconds") from error
     if done.returncode:

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from remat_profiler import whole
 from remat_profiler.allocator import cuda_level
@@ -33,6 +33,7 @@ from .room import Steps
 Loss = Callable[[Any], torch.Tensor]
 _WARM_UP, _SAMPLES = 2, 7
 _NUMBERS = itertools.count(1)
+_NO_LOSS = "the loss must be a tensor of one element"
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,15 @@ def plan(model: nn.Module, example_inputs: Sequence[Any], *, loss: Loss, budget:
     refuse(model)
     if isinstance(example_inputs, torch.Tensor):
         raise PlanError("example_inputs is one tensor, and its rows would be the arguments: give a tuple, (x,)")
-    inputs = tuple(example_inputs)
+    # Each of several iterations has its own backward pass, which ends here.
+    inputs = tree_map(_without_past, tuple(example_inputs))
     chosen = settings(budget, cost, apply, seconds, backend)
 
     def iteration(*arguments: Any) -> torch.Tensor:
-        return loss(model(*arguments))
+        value = loss(model(*arguments))
+        if not isinstance(value, torch.Tensor) or value.numel() != 1:
+            raise PlanError(_NO_LOSS)
+        return value
 
     # The compiler would take sizes that an earlier plan had otherwise for dynamic ones.
     iteration.__code__ = iteration.__code__.replace(co_name=f"iteration_{next(_NUMBERS)}")
@@ -156,6 +161,10 @@ def _greatest(tensors: Iterable[torch.Tensor]) -> float:
     return max((tensor.max().item() for tensor in tensors if tensor.numel()), key=lambda value: (math.isnan(value), value), default=0.0)
 
 
+def _without_past(value: object) -> object:
+    return value.detach().requires_grad_() if isinstance(value, torch.Tensor) and value.grad_fn is not None else value
+
+
 @contextlib.contextmanager
 def _undone(model: nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[None]:
     """Buffers, inputs, gradients and random numbers are afterwards what they were before; between, inputs have no gradients."""
@@ -170,7 +179,8 @@ def _undone(model: nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[None]:
         finally:
             with torch.no_grad():
                 for tensor, value in before:
-                    if not torch.equal(tensor, value):  # or an input that is expanded could not be written to
+                    # An input that is expanded cannot be written to; sparse ones cannot be compared.
+                    if tensor.layout != torch.strided or not torch.equal(tensor, value):
                         tensor.copy_(value)
             for tensor, gradient in gradients:
                 tensor.grad = gradient
@@ -190,6 +200,10 @@ def _captured(iteration: Callable[..., torch.Tensor], inputs: tuple[Any, ...], p
         compiled(*inputs)
     except _Found as found:
         return found.plan
+    except torch._dynamo.exc.Unsupported as error:  # as which the compiler passes on what it sees raised
+        if _NO_LOSS in str(error.__cause__):
+            raise PlanError(_NO_LOSS) from None
+        raise
     raise PlanError("nothing was compiled for training: does the loss depend on a parameter, and is gradient mode on?")
 
 

@@ -16,8 +16,9 @@ from remat_profiler.errors import ProfilerError
 def folder(kind: str) -> Path:
     """The folder for one kind of thing, which need not be there."""
     named = os.environ.get("REMATPLAN_CACHE")
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return (Path(named) if named else home / "rematplan") / kind
+    if named:
+        return Path(named) / kind
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rematplan" / kind
 
 
 def digest(text: str) -> str:
@@ -36,5 +37,5 @@ def read(path: Path) -> object:
     """None where there is nothing that can be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None

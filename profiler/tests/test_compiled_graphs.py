@@ -4,6 +4,7 @@ import copy
 import io
 import re
 import warnings
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -176,6 +177,36 @@ def test_what_the_compiler_leaves_to_python_is_named_once_and_by_explain():
         step(*inputs).sum().backward()
     assert [plan.status for plan in step._rematplan.plans] == ["planned"]
     assert where in rematplan.explain(step)
+
+
+@dataclass
+class _Result:
+    loss: torch.Tensor | None
+
+
+@pytest.mark.parametrize("kind", ["dataclass", "number", "nothing"])
+def test_that_nothing_is_planned_is_told_whatever_the_function_returns(kind):
+    layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+    def run(x):
+        for layer in layers:
+            x = torch.tanh(layer(x))
+            torch._dynamo.graph_break()
+        loss = x.square().mean()
+        if kind == "dataclass":
+            return _Result(loss)
+        if torch.is_grad_enabled():
+            loss.backward()
+        return loss.item() if kind == "number" else None
+
+    step, x = planned(run), torch.ones(2, 8)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step(x)
+    with pytest.warns(PlanWarning, match="nothing is planned") as told:
+        for _ in range(2):
+            step(x)
+    assert len(told) == 1 and step._rematplan.plans == []
 
 
 class _Recurrent(nn.Module):

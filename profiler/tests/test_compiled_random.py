@@ -1,6 +1,7 @@
 """Random numbers and attention under a plan: drawn as without one, and the same when they run again."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -31,6 +32,25 @@ def test_compiled_dropout_repeats_its_numbers_from_the_seed():
     expected = iteration(stock._orig_mod, inputs, loss, stock)
     assert worst(expected, found) < 1e-5
     assert worst(iteration(net, inputs, loss), found) > 1e-3
+
+
+class _Turned(nn.Module):
+    """Drops in place, in the other order than that of the elements."""
+
+    def __init__(self, drop):
+        super().__init__()
+        self.layers, self.drop = nn.ModuleList(nn.Linear(64, 64) for _ in range(4)), drop
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = self.drop(torch.tanh(layer(x)).transpose(1, 2) * 1).transpose(1, 2)
+        return x
+
+
+@pytest.mark.parametrize("drop", [partial(F.dropout, p=0.3, inplace=True), partial(F.alpha_dropout, p=0.3, training=True, inplace=True),
+                                  partial(F.dropout, p=0.3), lambda x: x * torch.bernoulli(x.detach() * 0, 0.7)])
+def test_what_is_drawn_in_place_comes_in_the_order_of_memory(drop):
+    check_bits(_Turned(drop), (torch.randn(8, 32, 64),), lambda y: y.square().mean(), budget="85%")
 
 
 @torch.library.custom_op("rematplan_tests::noise", mutates_args=())

@@ -214,3 +214,14 @@ def test_who_measures_waits_for_those_who_prepare_and_has_the_device_to_the_end(
     third.kill()
     assert fourth.stdout.readline() == "here\n"
     third.communicate(), fourth.communicate("")
+
+
+def test_a_folder_that_cannot_be_read_or_written_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "compiled.csv").write_text("a,b\n1,2\n")
+    for out, words in (("file", "cannot write"), ("none/below", "does not exist"), ("other", "is no table of measured rows")):
+        assert page.main([str(tmp_path / out), "--page-only"]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("error: ") and words in said and said.count("\n") == 1, said
+    assert not (tmp_path / "none").exists()

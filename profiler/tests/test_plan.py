@@ -4,6 +4,7 @@ import json
 import math
 import re
 import sys
+import tempfile
 
 import pytest
 import torch
@@ -62,7 +63,8 @@ def test_plans_are_kept_on_disk_for_the_same_graph_and_budget(monkeypatch, tmp_p
     (file,) = [file for file in (tmp_path / "plans").iterdir() if json.loads(file.read_text())["operators"] == cached.operators]
     good = json.loads(file.read_text())
     for broken in ("{broken", "[]", *(json.dumps(good | change) for change in (
-            {"operators": "abc"}, {"operators": [[1]]}, {"operators": good["operators"][::-1]}, {"operators": good["operators"] * 2},
+            {"operators": "abc"}, {"operators": [[1]]}, {"operators": [float(o) for o in good["operators"]]},
+            {"operators": good["operators"][::-1]}, {"operators": good["operators"] * 2},
             {"peak_bytes": 1}, {"time_ns": None}, {"note": [], "peak_bytes": "12"}))):
         file.write_text(broken)
         assert not found(net, "60%").cached, broken
@@ -199,6 +201,34 @@ def test_a_replay_restores_inputs_and_a_loss_that_is_a_module():
     assert torch.equal(loss.norm.running_mean, torch.zeros(8)) and all(p.grad is None for p in loss.parameters())
 
 
+class Sparse(nn.Module):
+    """Has a sparse buffer, and one that is no number and counts."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = mlp(depth=3)[0]
+        self.register_buffer("adjacent", torch.eye(64).to_sparse())
+        self.register_buffer("seen", torch.zeros(64))
+
+    def forward(self, x):
+        self.seen.add_(1)
+        return self.body(x + self.seen)
+
+
+def test_a_replay_restores_sparse_buffers_and_ends_at_inputs_that_were_computed():
+    net, scale = Sparse(), torch.ones(64, requires_grad=True)
+    plan = rematplan.plan(net, (torch.randn(256, 64) * scale,), loss=lambda y: y.square().mean(), budget="90%", cost="flops",
+                          seconds=SECONDS, backend="eager")
+    assert plan.replay().difference == 0
+    assert torch.equal(net.seen, torch.zeros(64)) and scale.grad is None
+
+
+@pytest.mark.parametrize("loss", [lambda y: y, lambda y: (y.sum(), y)])
+def test_a_loss_that_is_no_number_is_refused(loss):
+    with pytest.raises(PlanError, match="the loss must be a tensor of one element"):
+        rematplan.plan(mlp(depth=2)[0], (torch.randn(256, 64),), loss=loss, budget="90%", cost="flops", seconds=SECONDS, backend="eager")
+
+
 def test_a_gradient_that_is_no_number_is_a_difference():
     plain, planned_ = ({"first": torch.ones(2), "second": torch.tensor([2.0, second])} for second in (2.0, float("nan")))
     assert math.isnan(difference_of(plain, planned_)) and math.isnan(difference_of(planned_, plain))
@@ -224,6 +254,22 @@ def test_what_plans_do_not_work_with_is_refused_with_the_reason():
 def test_a_share_of_the_peak_can_be_typed_as_for_bench():
     for text in ("50%", "0.5x", " 0.50x "):
         assert rematplan.Budget.parse(text).resolve(1000) == 500, text
+
+
+def test_a_budget_may_be_in_terabytes():
+    assert [rematplan.Budget.parse(text).bytes for text in ("1TB", "1.5 tib")] == [10**12, 3 * 2**39]
+
+
+def test_a_planner_whose_words_are_no_text_or_that_cannot_be_asked_is_an_error(monkeypatch, tmp_path):
+    program = tmp_path / "bench"
+    program.write_text("#!/bin/sh\nprintf '\\377\\376\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("REMAT_BENCH", str(program))
+    with pytest.raises(PlanError, match="is not the planner"):
+        planner.version()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nothing"))
+    with pytest.raises(PlanError, match="the planner cannot be asked: .*No such file"):
+        planner.pack([(0, 1, 8)], 1, 1)
 
 
 def test_few_bytes_are_said_exactly():

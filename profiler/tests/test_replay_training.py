@@ -1,6 +1,7 @@
 """Training with a schedule comes to what plain training comes to."""
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 from remat_profiler import Example, Scheduled, models, trace_module
 from remat_profiler.capture import training_loss
 from remat_profiler.errors import ProfilerError
+from remat_profiler.job import Job, traced_with
 from remat_profiler.replay import plan
 from remat_profiler.replay.once import store_all
 
@@ -490,3 +492,51 @@ def test_random_numbers_in_another_order_are_those_of_plain_training_or_refused(
     else:
         with pytest.raises(ProfilerError, match="draws as many random numbers as its operands say"):
             step(x)
+
+
+@pytest.mark.parametrize("make", [store_all, recomputing])
+def test_dropout_in_place_draws_in_the_order_of_memory(make, tmp_path):
+    torch.manual_seed(0)
+    module = Bare(lambda self, h: nn.functional.dropout(h.t() * 1, 0.5, inplace=True).t())
+    step, x = scheduled(module, tmp_path, make=make)
+    expected, found = outcome(module, lambda: squares(module, x)), outcome(module, lambda: step(x))
+    assert all(torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in zip(expected, found, strict=True))
+
+
+def keeping(self, h):
+    self.latest = [h]
+    return h
+
+
+def normed():
+    module = Bare()
+    with warnings.catch_warnings():  # there is a newer one
+        warnings.simplefilter("ignore", FutureWarning)
+        module.first = nn.utils.weight_norm(module.first)
+    return module
+
+
+@pytest.mark.parametrize("make", [lambda: Bare(keeping), normed])
+def test_what_an_earlier_forward_pass_has_left_in_the_module_is_no_obstacle(make, tmp_path):
+    torch.manual_seed(0)
+    module = make()
+    module(torch.randn(5, 6))
+    step, x = scheduled(module, tmp_path)
+    expected, found = outcome(module, lambda: squares(module, x)), outcome(module, lambda: step(x))
+    assert all(torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in zip(expected, found, strict=True))
+
+
+@pytest.mark.parametrize("wrong", [{"batch": 0}, {"batch": "8"}, {"batch": True}, {"shape": 16}, {"shape": (6, 0)}])
+def test_sizes_that_are_none_are_refused_in_words_of_python(wrong, tmp_path):
+    with pytest.raises(ProfilerError, match="^batch=.*, shape=.*: expected an integer"):
+        trace_module(nn.Linear(6, 3), **{"batch": 5, "shape": (6,), "output": tmp_path / "none.json"} | wrong)
+
+
+def test_what_a_trace_cannot_know_and_a_function_that_builds_nothing_are_said(tmp_path):
+    lengths = torch.full((2,), 6), torch.full((2,), 3)
+    example = Example(lambda net, x: nn.functional.ctc_loss(net(x).log_softmax(-1), torch.ones(2, 3, dtype=torch.int64), *lengths),
+                      (torch.randn(6, 2, 6),))
+    with pytest.raises(ProfilerError, match="_ctc_loss.* depends on values of its operands"):
+        trace_module(nn.Linear(6, 7), 6, (2, 6), tmp_path / "none.json", device="flops", example=example)
+    with pytest.raises(ProfilerError, match="the function that builds the network returns None"):
+        traced_with(Job("python:nothing", 2, (3,), "flops"), lambda: None)

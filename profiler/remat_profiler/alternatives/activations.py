@@ -29,13 +29,8 @@ def relu_saving_mask_in_place(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tens
     return x.relu_(), mask
 
 
-def relu_from_output(grad: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """What the framework does."""
-    return aten.threshold_backward(grad, y, 0)
-
-
 def relu_from_input(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The same kernel on the input."""
+    """The framework's kernel on the input, where it has the output."""
     return aten.threshold_backward(grad, x, 0)
 
 

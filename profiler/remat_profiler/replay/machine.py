@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from ..drawing import target_of
 from ..errors import ProfilerError
 from ..trace import TracedIteration
 from .implementations import Library, Run
@@ -268,7 +269,7 @@ class Machine:
             fake = value.meta["val"]
             return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=self.device).fill_(1)
 
-        node.target(*map(made_up, node.args), **{name: made_up(value) for name, value in node.kwargs.items()})
+        target_of(node)(*map(made_up, node.args), **{name: made_up(value) for name, value in node.kwargs.items()})
 
     # Running.
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from ..capture import Example
 from ..documents import Instance, Schedule
@@ -228,6 +229,9 @@ def _changed(before: dict[str, object], now: dict[str, object]) -> list[str]:
 
 
 def traceable_copy(module: nn.Module) -> nn.Module:
-    """A copy of the structure that shares parameters and buffers; the tracer puts fake ones in their place."""
+    """A copy of the structure that shares parameters and buffers; the tracer puts fake ones in their place. What an earlier forward pass
+    has left in an attribute (an activation, the weight of an old `weight_norm`) is there without its past."""
     shared = {id(tensor): tensor for tensor in [*module.parameters(), *module.buffers()]}
+    kept = [leaf for part in module.modules() for leaf in tree_leaves(dict(vars(part)))]
+    shared |= {id(leaf): leaf.detach() for leaf in kept if isinstance(leaf, torch.Tensor) and not leaf.is_leaf}
     return copy.deepcopy(module, shared)

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from ..capture import Example
+from ..errors import ProfilerError
 from ..job import Job, run, traced_with
 from .scheduled import traceable_copy
 
@@ -23,5 +24,8 @@ def trace_module(module: nn.Module, batch: int, shape: tuple[int, ...], output: 
     integers; the loss is their cross-entropy. With an `example` loss and inputs are the user's, and `batch` and `shape`
     only describe the first of them.
     """
+    sizes = (batch, *shape) if isinstance(shape, (tuple, list)) else ()
+    if not sizes or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
+        raise ProfilerError(f"batch={batch!r}, shape={shape!r}: expected an integer above 0, and a tuple of such (of one sample)")
     wanted = Job(name or f"python:{type(module).__name__}", batch, tuple(shape), device, **options)
     return run(wanted, Path(output), trace=traced_with(wanted, lambda: traceable_copy(module), example))

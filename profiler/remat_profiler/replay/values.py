@@ -19,6 +19,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..aliasing import Storages, bound_arguments, read_operands, viewed_operand
+from ..drawing import target_of
 from ..errors import ProfilerError
 from ..trace import TracedIteration
 
@@ -59,6 +60,9 @@ class Values:
 
     def call(self, node: fx.Node, replaced: dict[str, Getter] | None = None) -> Getter:
         """The operator of a node, bound to its operands; `replaced` by argument name where others are to be read."""
+        target = target_of(node)
+        if target is not node.target:  # nothing of its operand counts but the layout
+            replaced = {"self": self._laid_out_as(node.args[0])}
         read = {(name, operand) for name, operand in read_operands(node)}
         names = [argument.name for argument in node.target._schema.arguments]
         positional, keywords = [], {}
@@ -71,7 +75,6 @@ class Values:
                 positional.append(bound)
             else:
                 keywords[argument.name] = bound
-        target = node.target
         if not keywords:
             return lambda: target(*[bound() for bound in positional])
         return lambda: target(*[b() for b in positional], **{name: b() for name, b in keywords.items()})
@@ -130,6 +133,11 @@ class Values:
             return torch.empty(1, dtype=dtype, device=device).expand(shape)
 
         return get
+
+    def _laid_out_as(self, node: fx.Node) -> Getter:
+        """A tensor of no contents that lies as it did in the trace."""
+        fake, device = node.meta["val"], self.device
+        return lambda: torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=device)
 
     def fresh(self, node: fx.Node) -> Getter:
         """The value of a node that depends on parameters and buffers only, found anew each time; a copy of what is one of them."""
