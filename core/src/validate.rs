@@ -92,6 +92,13 @@ fn header(document: &InstanceDocument) -> Checked<()> {
             "\"name\" must be a non-empty word without slashes",
         );
     }
+    if document.provenance.batch_size == Some(0) {
+        return broken(
+            "the file",
+            "has a batch of 0 samples",
+            "\"provenance\".\"batch_size\" must be at least 1; leave it out where there is none",
+        );
+    }
     if document.operators.is_empty() {
         return broken("the file", "has no operator", "list at least one under \"operators\"");
     }

@@ -87,7 +87,7 @@ fn sizes(head: bool, instance: &Instance) {
     }
     let joint = Arc::new(Joint::new(instance).unwrap());
     let budget = Some(budget(&joint, "70r"));
-    let task = Task { instance, joint: Arc::clone(&joint), budget, copies: None };
+    let task = Task::new(instance, Arc::clone(&joint), budget);
     report(instance.name(), "published", || Plain::new(&joint, budget).model);
     report(instance.name(), "reduced", || task.whole().model);
     report(instance.name(), "lazy", || task.exact().model().clone());

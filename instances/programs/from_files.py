@@ -2,9 +2,9 @@
 
     [[methods]]
     id = "mine"
-    command = ["python3", "../programs/from_files.py", "FOLDER"]
+    command = ["python3", "instances/programs/from_files.py", "FOLDER"]
 
-FOLDER is seen from where bench is run, and is `schedules` where it is not given. docs/reference/formats.md, "A method of one's own", says
+Both are seen from where bench is run: here the folder of the checkout. FOLDER is `schedules` where it is not given. docs/reference/formats.md, "A method of one's own", says
 what a program reads and writes."""
 import json
 import sys

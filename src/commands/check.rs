@@ -1,10 +1,11 @@
 //! `bench check`: the schedules of a folder of results, simulated again and compared with its rows.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use remat_core::io::read_schedule;
-use remat_core::simulate;
+use remat_core::{Instance, simulate};
 use serde_json::Value;
 
 use crate::ground::failure::Failure;
@@ -42,11 +43,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let rows = latest_named(&records);
     let mut differences = Vec::new();
     let mut missing: Vec<PathBuf> = Vec::new();
+    let mut without = BTreeMap::new();
     for row in &rows {
         let path = schedule_path(&folder.join("schedules"), row);
         if row.simulated_time.is_some() && !path.is_file() {
             missing.push(path);
-        } else if let Err(difference) = check(row, &folder, &mut instances) {
+            continue;
+        }
+        let instance = match instances.get(row) {
+            Ok(instance) => instance,
+            Err(why) => {
+                *without.entry(why).or_insert(0) += 1;
+                continue;
+            }
+        };
+        if let Err(difference) = check(row, instance, &folder) {
             let budget = if row.budget.is_empty() { String::new() } else { format!(" at {}", row.budget) };
             let label = label(&row.method, &row.parameters);
             differences.push(format!("{} {label}{budget} seed {}: {difference}", row.instance, row.seed));
@@ -62,15 +73,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     let checked = count(rows.len() + searches.len(), "row");
-    if differences.is_empty() && missing.is_empty() {
+    if differences.is_empty() && missing.is_empty() && without.is_empty() {
         return output::result(&format!("{checked}: each is what the simulator says of its schedule"));
-    }
-    if !differences.is_empty() {
-        output::result(&differences.join("\n"))?;
     }
     let mut words = Vec::new();
     if !differences.is_empty() {
         words.push(format!("{} of {checked} not as recorded", differences.len()));
+    }
+    if !without.is_empty() {
+        let (rows, why) = (without.values().sum::<usize>(), "not found or not as they were; run inside the checkout");
+        words.push(format!("{rows} of {checked} not checked: {} {why}", count(without.len(), "instance")));
+    }
+    differences.extend(without.into_iter().map(|(why, rows)| format!("not checked, {}: {why}", count(rows, "row"))));
+    if !differences.is_empty() {
+        output::result(&differences.join("\n"))?;
     }
     if let Some(first) = missing.first() {
         let (number, first) = (missing.len(), first.display());
@@ -82,8 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// What differs between a row and what its instance and its schedule come to, if anything.
-fn check(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(), String> {
-    let instance = instances.get(row)?;
+fn check(row: &Record, instance: &Instance, folder: &Path) -> Result<(), String> {
     let document = if row.simulated_time.is_some() {
         let path = schedule_path(&folder.join("schedules"), row);
         Some(read_schedule(&path, instance).map_err(|error| error.to_string())?.0)

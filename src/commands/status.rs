@@ -8,6 +8,7 @@ use crate::ground::failure::Failure;
 use crate::ground::format::ReportFormat;
 use crate::ground::output;
 use crate::harness::launcher::status::{self, Status};
+use crate::harness::records::folder_of;
 
 const AFTER_HELP: &str = "\
 Counts are of rows. A row failed if it ended in an error (run it again with --resume --retry-errors), or if \
@@ -22,8 +23,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// Folder of a `bench run`
-    #[arg(value_name = "DIR")]
+    /// Folder of a `bench run`, or its records.csv
+    #[arg(value_name = "DIR|records.csv")]
     results: PathBuf,
     /// Format of the answer
     #[arg(long, value_enum, default_value_t)]
@@ -35,7 +36,7 @@ pub struct Arguments {
 /// # Errors
 /// There are no such results.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    output::result(&arguments.format.render(&status::of(&arguments.results)?, text)?)
+    output::result(&arguments.format.render(&status::of(&folder_of(&arguments.results))?, text)?)
 }
 
 fn text(status: &Status) -> String {

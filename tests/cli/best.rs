@@ -100,6 +100,23 @@ fn a_row_whose_schedule_says_otherwise_is_refused() {
     assert!(times(&checkout).is_empty());
 }
 
+#[test]
+fn a_proof_that_its_method_does_not_claim_is_refused() {
+    for (method, words) in [
+        ("wizard", "its proof cannot be tried again: no method \"wizard\""),
+        ("rotor-persistent", "the row claims \"optimum: all schedules\", rotor-persistent["),
+    ] {
+        let checkout = Checkout::new();
+        checkout.ok("run --suite mini --methods rotor-persistent --instances counter --budgets 1.0x --out run");
+        edit(&checkout, "run/records.csv", "claim", "optimum: all schedules");
+        edit(&checkout, "run/records.csv", "method", method);
+        let done = checkout.bench("best --update run");
+        assert_eq!(done.code, Some(1), "{}", done.stderr);
+        assert!(done.stdout.contains(words), "{}", done.stdout);
+        assert!(times(&checkout).is_empty());
+    }
+}
+
 /// Sets a column of the first row of a file.
 fn edit(checkout: &Checkout, file: &str, column: &str, value: &str) {
     let path = checkout.path(file);

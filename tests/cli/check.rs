@@ -76,6 +76,21 @@ fn a_schedule_that_is_gone_is_counted_apart_and_named() {
 }
 
 #[test]
+fn instances_that_are_not_found_are_said_once_each() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --instances counter --methods rotor-persistent --no-plots");
+    std::fs::remove_file(checkout.path("instances/small/counter.json")).unwrap();
+    let done = checkout.bench("check results/mini");
+    assert_eq!(done.code, Some(1));
+    assert_eq!(done.stdout.lines().count(), 1, "{}", done.stdout);
+    assert!(done.stdout.starts_with("not checked, 2 rows: no instance \"counter\" with the hash "), "{}", done.stdout);
+    assert_eq!(
+        done.last_error(),
+        "error: 2 of 2 rows not checked: 1 instance not found or not as they were; run inside the checkout"
+    );
+}
+
+#[test]
 fn an_instance_that_has_changed_is_no_basis_for_a_check() {
     let checkout = Checkout::new();
     checkout.ok("run --suite mini --instances counter --methods store-all");

@@ -97,6 +97,16 @@ fn rows_that_another_run_was_to_make_stay_missing() {
     checkout.ok("run --suite mini --resume");
     let status = checkout.ok("status results/mini").stdout;
     assert_eq!(status.lines().count(), 1, "{status}");
+    assert_eq!(checkout.ok("status results/mini/records.csv").stdout, status);
+    // A run that never came to a row, as where a cluster refuses it, is one all the same.
+    std::fs::create_dir(checkout.path("refused")).unwrap();
+    std::fs::write(checkout.path("refused/manifest.jsonl"), "").unwrap();
+    assert_eq!(checkout.bench("status refused").code, Some(2));
+    let manifest = std::fs::read_to_string(checkout.path("results/mini/manifest.jsonl")).unwrap();
+    let mut session: serde_json::Value = serde_json::from_str(manifest.lines().next().unwrap()).unwrap();
+    session.as_object_mut().unwrap().retain(|field, _| field != "to_come");
+    std::fs::write(checkout.path("refused/manifest.jsonl"), format!("{session}\n")).unwrap();
+    assert_eq!(checkout.ok("status refused").stdout, "0 queued, 0 running, 0 done, 0 failed\n");
 }
 
 #[test]

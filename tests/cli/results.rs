@@ -203,9 +203,12 @@ fn solve_fails_where_there_is_no_schedule() {
     assert_eq!(done.code, Some(1));
     let proved = "infeasible within the budget, proved for the class \"chain, memory-persistent\"";
     assert!(done.last_error().contains(proved), "{}", done.stderr);
-    let done = checkout.bench("solve counter --method store-all --budget 3");
+    std::fs::write(checkout.path("s.json"), "{}").unwrap();
+    let done = checkout.bench("solve counter --method store-all --budget 3 -o s.json");
     assert_eq!(done.code, Some(1));
     assert!(done.last_error().contains("store-all ignores budgets"), "{}", done.stderr);
+    assert!(done.last_error().contains("; store-all needs "), "{}", done.stderr);
+    assert!(done.stderr.starts_with("s.json: left as it was\n"), "{}", done.stderr);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub fn encode<'a>(
     published: bool,
     relaxed: bool,
 ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-    let task = Task { instance, joint: joint(instance, parameters)?, budget, copies: None };
+    let task = Task::new(instance, joint(instance, parameters)?, budget);
     task.supports_models()?;
     let plain = published.then(|| Plain::new(&task.joint, task.budget));
     let answer = {

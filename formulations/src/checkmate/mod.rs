@@ -46,11 +46,11 @@ pub fn joint(instance: &Instance, parameters: &Parameters) -> Result<Arc<Joint>,
     Ok(Arc::new(if parameters.get::<Workspace>() { joint } else { joint.without_workspaces(instance) }))
 }
 
-/// The tasks of a context's budgets.
+/// The tasks of a context's budgets, for methods that list [`Workspace`] among their settings.
 ///
 /// # Errors
 /// The instance has no joint graph.
 pub fn tasks<'a>(context: &Context<'a>) -> Result<impl Fn(Option<u64>) -> Task<'a> + use<'a>, MethodError> {
     let (instance, joint) = (context.instance, joint(context.instance, context.parameters)?);
-    Ok(move |budget| Task { instance, joint: Arc::clone(&joint), budget, copies: None })
+    Ok(move |budget| Task::new(instance, Arc::clone(&joint), budget))
 }

@@ -61,13 +61,14 @@ impl Relaxation for Linear<'_> {
 }
 
 impl Task<'_> {
-    /// The model in stages over blocks, or exact, with the rows that limit the number of runs.
+    /// The model in stages over blocks, or exact, with the rows that limit the number of runs and those of the condition.
     fn limited<'p>(&self, mut linear: model::Linear<'p>) -> Linear<'p> {
         self.copies.iter().for_each(|&copies| linear.at_most_runs(copies));
+        self.condition.iter().for_each(|condition| condition.constrain(&mut linear));
         Linear::Staged(linear)
     }
 
-    /// The exact model, whatever the number of runs.
+    /// The exact model, whatever the number of runs and the condition.
     pub fn model(&self) -> model::Linear<'_> {
         model::Linear::exact(&self.joint, self.budget)
     }

@@ -14,7 +14,7 @@ use crate::staged::task::Task;
 /// What the search with prices finds for a budget in some time, if anything.
 pub fn by_prices(instance: &Instance, budget: u64, time: Option<Duration>, seed: u64) -> Option<Schedule> {
     let joint = Arc::new(Joint::new(instance).ok()?);
-    let task = Task { instance, joint, budget: Some(budget), copies: None };
+    let task = Task::new(instance, joint, Some(budget));
     let mut best = None;
     let effort = Effort::alone(Clock::start(time), seed);
     prices::first(&task, effort, &mut |stages| best = Some(stages.clone()));

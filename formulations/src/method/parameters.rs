@@ -125,7 +125,10 @@ impl Parameters {
     /// # Panics
     /// When the method has no such parameter: a slip in its code.
     pub fn word(&self, name: &str) -> &str {
-        self.values.get(name).expect("methods ask for parameters that they declare")
+        let known = || self.values.keys().copied().collect::<Vec<_>>().join(", ");
+        let missing =
+            || panic!("no setting {name:?} among {}: list it in About::parameters, or do not ask for it", known());
+        self.values.get(name).unwrap_or_else(missing)
     }
 }
 

@@ -24,7 +24,7 @@ pub fn encode<'a>(
     budget: Option<u64>,
 ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
     let copies = Some(parameters.get::<Copies>());
-    let task = Task { instance, joint: joint(instance, parameters)?, budget, copies };
+    let task = Task { copies, ..Task::new(instance, joint(instance, parameters)?, budget) };
     task.supports_models()?;
     Ok(Box::new(Exchange { task, memory: parameters.get::<Memory>() }))
 }

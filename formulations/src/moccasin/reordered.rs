@@ -105,7 +105,7 @@ fn budget(
     let joint = joint(&instance, context.parameters)?;
     let copies = context.parameters.get::<Copies>();
     let given = Some(follow(&instance, &joint, &schedule, copies));
-    let task = Task { instance: &instance, joint, budget, copies: Some(copies) };
+    let task = Task { copies: Some(copies), ..Task::new(&instance, joint, budget) };
     let reporter = &Faster { reporter: context.reporter, time: claimed.time };
     let quiet = Context { instance: &instance, reporter, ..*context };
     let answer = Job { context: &quiet, task: &task, solver, index, clock, given }.answer()?;

@@ -33,7 +33,9 @@ pub fn encode<'a>(
         if linear.has_hopeless_row() || budget.is_some_and(|budget| budget < graph.base_bytes) {
             return Err(hopeless(budget));
         }
-        (std::mem::take(&mut linear.model), linear.facts(true), linear.named(true))
+        let mut facts = linear.facts(true);
+        facts.extend(relaxed.then(without_paths));
+        (std::mem::take(&mut linear.model), facts, linear.named(true))
     };
     let read = move |vector: &[f64]| {
         let task = Task { instance, graph: &graph, budget, one: None };
@@ -48,6 +50,11 @@ pub fn encode<'a>(
         }
     };
     Ok(LinearEncoding::boxed(model, names, facts, relaxed, read))
+}
+
+/// What the relaxed model lacks.
+pub fn without_paths() -> (&'static str, String) {
+    ("not in the model", "the rows of paths that monet-lp adds; its bound may be higher".to_owned())
 }
 
 /// There is no model: no row of it could hold.

@@ -64,7 +64,8 @@ use crate::{settings, staged};
 ///
 /// # Claim
 /// Optimal among schedules in such stages, within 10^-6 of the time; so never behind `checkmate-ilp` once both are
-/// proved. As released: among schedules of that program, in its units.
+/// proved. As released: among schedules of that program, in its units. `strategy=plain` counts memory in units of
+/// 2^-26 of the budget, rounded down: where its solution exceeds the budget by less than that, it has a bound alone.
 ///
 /// # Reference
 /// Shah et al., "Memory Optimization for Deep Networks", ICLR 2021, sections 3 and 4, appendices B and C.
@@ -79,7 +80,7 @@ pub struct Monet;
 /// As [`Monet`], from 0 to 1.
 ///
 /// # Constraints
-/// As [`Monet`]; memory rows as they are violated.
+/// As [`Monet`]; memory rows and rows of paths (`search/paths.rs`) as they are violated.
 ///
 /// # Size
 /// As [`Monet`].
@@ -185,7 +186,7 @@ fn answer_each(context: &Context<'_>, relaxed: bool) -> Result<(), MethodError> 
 
 /// A budget with one implementation per operator.
 fn one<'a>(instance: &'a Instance, joint: &Arc<Joint>, budget: Option<u64>) -> staged::task::Task<'a> {
-    staged::task::Task { instance, joint: Arc::clone(joint), budget, copies: None }
+    staged::task::Task::new(instance, Arc::clone(joint), budget)
 }
 
 /// Offers what is known without a search of its own: keeping everything, and what other methods have found for the budget, or

@@ -479,7 +479,7 @@ mod tests {
         for seed in 0..4 {
             let instance = Instance::new(&layered("layered", &Layered::moccasin(10, 0.4), seed)).expect("valid");
             let joint = Arc::new(Joint::new(&instance).expect("supported"));
-            let mut task = Task { instance: &instance, joint, budget: None, copies: None };
+            let mut task = Task::new(&instance, joint, None);
             let most = task.claim(&Stages::store_all(&task.joint)).peak_bytes;
             task.budget = Some((most * 8 / 10).max(task.joint.least_peak()));
             let known = Incumbent::new(&task, &Silent, 0, 0.0);

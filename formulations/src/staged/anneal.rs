@@ -372,7 +372,7 @@ mod tests {
         let joint = Arc::new(Joint::new(&instance).expect("supported"));
         let store_all = Stages::store_all(&joint);
         let budget = Some(store_all.claim(&joint).peak_bytes * 3 / 4);
-        let task = Task { instance: &instance, joint: Arc::clone(&joint), budget, copies: None };
+        let task = Task::new(&instance, Arc::clone(&joint), budget);
         let mut walk = Walk::new(&task, Effort::alone(Clock::start(None), 1), &store_all).expect("has places");
         let reads = |position: usize, value: usize| joint.again(position).is_some_and(|again| again.reads(value));
         let (mut added, mut removed, mut shifted) = (0, 0, 0);
@@ -429,7 +429,7 @@ mod tests {
         let joint = Arc::new(Joint::new(&instance).expect("supported"));
         let store_all = Stages::store_all(&joint);
         let budget = store_all.claim(&joint).peak_bytes * 3 / 4;
-        let task = |copies| Task { instance: &instance, joint: Arc::clone(&joint), budget: Some(budget), copies };
+        let task = |copies| Task { copies, ..Task::new(&instance, Arc::clone(&joint), Some(budget)) };
         for copies in [None, Some(3)] {
             let task = task(copies);
             let found = meet(&task, Effort::alone(Clock::start(None), 1), &store_all).expect("found");
@@ -446,7 +446,7 @@ mod tests {
             let store_all = Stages::store_all(&joint).claim(&joint);
             let budget = store_all.peak_bytes * 8 / 10;
             let copies = Some(copies);
-            let task = Task { instance: &instance, joint: Arc::clone(&joint), budget: Some(budget), copies };
+            let task = Task { copies, ..Task::new(&instance, Arc::clone(&joint), Some(budget)) };
             let mut times = Vec::new();
             let effort = Effort::alone(Clock::start(None), 1);
             anneal(&task, effort, 60_000, &Stages::store_all(&joint), &mut |stages| {

@@ -9,7 +9,21 @@ use remat_core::{Instance, Schedule};
 use crate::method::{Answer, Claimed, MethodError, SkipReason, Termination};
 use crate::search::incumbent::Judge;
 use crate::staged::joint::Joint;
+use crate::staged::model::Linear;
 use crate::staged::stages::Stages;
+
+/// What a method asks of its schedules beside the budget.
+pub trait Condition: Sync {
+    /// Adds rows that every schedule meeting it satisfies, made of [`Linear::runs_in`] and [`Linear::kept_into`] by
+    /// [`Linear::add_row`]. The model is over blocks, of a neighbourhood, or exact, and then the rows say all.
+    fn constrain(&self, linear: &mut Linear<'_>);
+
+    /// Why a schedule does not meet it.
+    ///
+    /// # Errors
+    /// It does not.
+    fn admit(&self, stages: &Stages) -> Result<(), String>;
+}
 
 /// One budget.
 #[derive(Clone)]
@@ -22,6 +36,15 @@ pub struct Task<'a> {
     pub budget: Option<u64>,
     /// Most runs of one operator (C); none means any number.
     pub copies: Option<u64>,
+    /// What else a schedule has to meet.
+    pub condition: Option<&'a dyn Condition>,
+}
+
+impl<'a> Task<'a> {
+    /// A budget alone.
+    pub fn new(instance: &'a Instance, joint: Arc<Joint>, budget: Option<u64>) -> Self {
+        Self { instance, joint, budget, copies: None, condition: None }
+    }
 }
 
 impl Task<'_> {
@@ -35,10 +58,11 @@ impl Task<'_> {
         stages.claim(&self.joint)
     }
 
-    /// Whether a schedule is within the budget and the number of runs.
+    /// Whether a schedule is within the budget and the number of runs, and meets the condition.
     pub fn meets(&self, stages: &Stages) -> bool {
         self.claim(stages).peak_bytes <= self.budget_bytes()
             && self.copies.is_none_or(|copies| stages.most_runs() <= copies)
+            && self.condition.is_none_or(|condition| condition.admit(stages).is_ok())
     }
 
     /// Whether any model has a solution, for all that is seen at once.
@@ -53,7 +77,7 @@ impl Task<'_> {
     }
 
     /// The answer that needs no solver: a budget below what one operator needs has no schedule, and one that store-all
-    /// meets needs none better.
+    /// meets, with whatever else is asked, needs none better.
     pub fn at_once(&self) -> Option<Answer> {
         let least = self.joint.least_peak();
         if self.budget_bytes() < least {
@@ -62,7 +86,7 @@ impl Task<'_> {
         }
         let store_all = Stages::store_all(&self.joint);
         let claimed = self.claim(&store_all);
-        (claimed.peak_bytes <= self.budget_bytes()).then(|| Answer {
+        self.meets(&store_all).then(|| Answer {
             schedule: Some(store_all.schedule(self.instance, &self.joint)),
             claimed: Some(claimed),
             lower_bound: Some(self.joint.least_time()),
@@ -90,8 +114,10 @@ impl Judge for Task<'_> {
             return Ok(Err(format!("it needs {}", claimed.peak_bytes)));
         }
         match (stages.most_runs(), self.copies) {
-            (runs, Some(copies)) if runs > copies => Ok(Err(format!("an operator runs {runs} times"))),
-            _ => Ok(Ok((stages.schedule(self.instance, &self.joint), claimed))),
+            (runs, Some(copies)) if runs > copies => return Ok(Err(format!("an operator runs {runs} times"))),
+            _ => {}
         }
+        let admitted = self.condition.map_or(Ok(()), |condition| condition.admit(stages));
+        Ok(admitted.map(|()| (stages.schedule(self.instance, &self.joint), claimed)))
     }
 }

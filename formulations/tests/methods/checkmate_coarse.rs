@@ -58,7 +58,7 @@ fn graph(seed: u64) -> Instance {
 }
 
 fn task<'a>(instance: &'a Instance, joint: &Arc<Joint>, budget: u64) -> Task<'a> {
-    Task { instance, joint: Arc::clone(joint), budget: Some(budget), copies: None }
+    Task::new(instance, Arc::clone(joint), Some(budget))
 }
 
 /// Blocks cut at random.

@@ -56,7 +56,7 @@ fn the_relaxation_of_four_nodes() {
 fn the_coarse_relaxation_of_four_nodes_in_two_blocks() {
     let instance = graph();
     let joint = Arc::new(Joint::new(&instance).expect("supported"));
-    let task = Task { instance: &instance, joint, budget: Some(10), copies: None };
+    let task = Task::new(&instance, joint, Some(10));
     let blocks = vec![Block { first: 0, last: 1 }, Block { first: 2, last: 3 }];
     let mut coarse = task.over(&blocks, None);
     let nothing = vec![0.0; coarse.model().columns()];

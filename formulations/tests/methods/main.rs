@@ -13,6 +13,7 @@ mod chen;
 mod classes;
 #[path = "../../../core/tests/model/common/mod.rs"]
 mod common;
+mod condition;
 mod dtr_planner;
 mod errata;
 mod fastsa;

@@ -311,7 +311,7 @@ fn an_exported_model_comes_back_as_the_schedule_that_solves_it() {
             let stages = follow(&instance, &joint, schedule, 100);
             assert_eq!(stages.schedule(&instance, &joint), *schedule, "seed {seed}: it is in stages");
             let room = budget - joint.base_bytes;
-            let task = Task { instance: &instance, joint: Arc::clone(&joint), budget: Some(budget), copies: Some(2) };
+            let task = Task { copies: Some(2), ..Task::new(&instance, Arc::clone(&joint), Some(budget)) };
             let model = Published::new(&task, (room, room), Memory::Cumulative, Minimised::Duration);
             // The hint leaves out what follows from it; a solver fills that in.
             let hint = model.hint(&stages);

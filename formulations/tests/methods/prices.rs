@@ -17,7 +17,7 @@ use remat_formulations::staged::task::Task;
 fn task(instance: &Instance, percent: u64, copies: Option<u64>) -> Option<Task<'_>> {
     let joint = Arc::new(Joint::new(instance).ok()?);
     let budget = Stages::store_all(&joint).claim(&joint).peak_bytes * percent / 100;
-    Some(Task { instance, joint, budget: Some(budget), copies })
+    Some(Task { copies, ..Task::new(instance, joint, Some(budget)) })
 }
 
 /// Times of what a course finds, or the first search where there is no number; all of it is checked.

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use clap::Args;
 use remat_allocation::plan::PlanDocument;
+use remat_core::format::MemoryUnit;
 use remat_core::io::{could_write_json, write_json};
+use remat_formulations::staged::joint::Joint;
 use remat_formulations::{BudgetUse, Limits, Spec, Termination};
 
 use addresses::WithAddresses;
@@ -123,7 +125,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted(format!("interrupted; {}", what_is_there(record))));
     }
-    if record.is_solved() { Ok(()) } else { Err(Failure::failed(ran_out.unwrap_or_else(|| why_unsolved(record)))) }
+    if record.is_solved() {
+        return Ok(());
+    }
+    for path in [&arguments.output, &arguments.arena].into_iter().flatten().filter(|path| path.exists()) {
+        output::info(&format!("{}: left as it was", path.display()));
+    }
+    let hint = ran_out.is_none().then(|| needed(&run.subject, record)).flatten().unwrap_or_default();
+    Err(Failure::failed(ran_out.unwrap_or_else(|| why_unsolved(record)) + &hint))
 }
 
 /// What a run that was interrupted leaves.
@@ -215,6 +224,24 @@ fn why_unsolved(record: &Record) -> String {
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
     let ending = ending_words(record);
     format!("no schedule of {} by {}: {ending}{words}", record.instance, record.method)
+}
+
+/// What to ask for where a budget was too small for a schedule.
+fn needed(subject: &Subject, record: &Record) -> Option<String> {
+    let (budget, Subject { instance, baseline, .. }) = (record.budget_size?, subject);
+    if !matches!(record.termination, Ending::Ran(Termination::Infeasible | Termination::NotFound)) {
+        return None;
+    }
+    let unit = record.memory_unit;
+    let bytes = |bytes: u64| format::bytes(bytes, unit);
+    let least = Joint::of_fastest(instance).ok().map(|joint| joint.least_peak());
+    let alone = least.filter(|&least| least > budget).map(|least| {
+        format!(", and one operator alone {} with the fastest implementations in the instance's order", bytes(least))
+    });
+    let is_bare = record.budget.bytes().all(|digit| digit.is_ascii_digit());
+    let meant = is_bare && unit == MemoryUnit::Bytes && least.is_some_and(|least| budget < least / 1000);
+    let meant = if meant { format!("; {budget} is {budget} bytes: did you mean {budget}GiB?") } else { String::new() };
+    Some(format!("; store-all needs {}{}{meant}", bytes(baseline.peak_bytes), alone.unwrap_or_default()))
 }
 
 /// How a row without a schedule ended, in words.

@@ -28,8 +28,11 @@ impl Entry {
         self.stamp(from);
     }
 
+    /// The stamp is that of the newest of what an entry has learned.
     fn stamp(&mut self, from: &Self) {
-        (self.revision, self.timestamp) = (from.revision.clone(), from.timestamp.clone());
+        if from.timestamp > self.timestamp {
+            (self.revision, self.timestamp) = (from.revision.clone(), from.timestamp.clone());
+        }
     }
 
     /// What the time of an entry refutes of a bound, or of there being no schedule, in words.
@@ -201,6 +204,16 @@ pub mod tests {
         assert_eq!(status(1_000_001, 1_000_000), Status::Solved);
         assert_eq!(status(1_000_002, 1_000_000), Status::Open);
         assert_eq!(status(7, 7), Status::Solved);
+    }
+
+    #[test]
+    fn the_stamp_is_that_of_the_newest() {
+        let at = |timestamp: &str, entry: Entry| Entry { timestamp: timestamp.into(), ..entry };
+        let mut entries = [at("2026-02", found(9, 3, entry(FIXED, 3))), at("2026-01", proved(7, entry(FIXED, 8)))];
+        settle(&mut entries);
+        assert_eq!((entries[0].bound, entries[0].timestamp.as_str()), (Some(7), "2026-02"));
+        entries[0].learn_bound(&at("2026-03", proved(8, entry(FIXED, 8))));
+        assert_eq!((entries[0].bound, entries[0].timestamp.as_str()), (Some(8), "2026-03"));
     }
 
     #[test]

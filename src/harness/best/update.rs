@@ -7,7 +7,7 @@ use remat_core::io::{read_json, read_schedule, write_json};
 use remat_core::schedule::ScheduleDocument;
 use remat_core::{Instance, Operator, simulate};
 use remat_formulations::method::claim::{Implementations, fixed_implementations};
-use remat_formulations::{Claim, Class, Termination};
+use remat_formulations::{Claim, Class, Spec, SpecError, Termination};
 
 use super::relations::{settle, spread_times};
 use super::{CLASSES, Entry, Status, read, write};
@@ -17,6 +17,7 @@ use crate::harness::recorded::Instances;
 use crate::harness::records::paths::schedule_path;
 use crate::harness::records::select::label;
 use crate::harness::records::{self, Ending, Record, folder_of};
+use crate::harness::run::plan;
 
 /// What an update changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,6 +133,9 @@ fn offer(row: &Record, source: &Path, instances: &mut Instances) -> Result<Optio
     let solved = row.is_solved();
     let bound = row.proved_bound();
     let infeasible = claim.proves() && row.termination == Ending::Ran(Termination::Infeasible);
+    if infeasible || bound.is_some() {
+        claimed(row)?;
+    }
     let who = label(&row.method, &row.parameters);
     let mut said = Entry {
         instance: row.instance.clone(),
@@ -157,6 +161,22 @@ fn offer(row: &Record, source: &Path, instances: &mut Instances) -> Result<Optio
     let path = schedule_path(&source.join("schedules"), row);
     let found = solved.then(|| confirm(&mut said, instance, &path)).transpose()?;
     Ok(Some(Offer { said, claim, found, classes: classes_of(instance), path }))
+}
+
+/// Whether what a row proves is what its method claims. The answers of `auto` have the claims of those that gave them.
+///
+/// # Errors
+/// The method is not registered, or claims something else with these parameters.
+fn claimed(row: &Record) -> Result<(), String> {
+    let asked = format!("{}[{}]", row.method, row.parameters);
+    let spec: Spec = asked.parse().map_err(|error: SpecError| error.to_string())?;
+    let words = |failure: Failure| format!("its proof cannot be tried again: {failure}");
+    let method = plan::method(&spec.id).map_err(words)?;
+    let claim = method.claim(&plan::parameters(method, &spec.parameters).map_err(words)?);
+    if claim == row.claim || method.id() == "auto" {
+        return Ok(());
+    }
+    Err(format!("the row claims \"{}\", {asked} claims \"{claim}\"", row.claim))
 }
 
 /// The classes of the library that differ on an instance: where an operator has no implementation but those of the fixed

@@ -67,9 +67,11 @@ pub fn of(results: &Path) -> Result<Status, Failure> {
     let (states, silence) = ask(&batches);
     let records = records::read_any(results)?;
     let sessions = manifest::read(results);
+    let is_begun = !sessions.is_empty();
     let records = records::up_to_date(sessions.iter().flat_map(|session| &session.instances), records);
     let to_come = manifest::to_come(sessions);
-    if batches.is_empty() && records.is_empty() && to_come.rows.is_empty() && to_come.searches.is_empty() {
+    let is_nothing = batches.is_empty() && records.is_empty() && to_come.rows.is_empty() && to_come.searches.is_empty();
+    if is_nothing && !is_begun {
         return Err(Failure::input(format!("{}: holds neither rows nor batches of a bench run", results.display())));
     }
     let errors = records.iter().filter(|record| record.is_error()).count();

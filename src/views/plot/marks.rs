@@ -143,6 +143,7 @@ pub fn draw_marker<B: DrawingBackend>(
     match marker {
         Marker::Square => polygon(&[(-10, -10), (10, -10), (10, 10), (-10, 10)]),
         Marker::Triangle => polygon(&[(-11, 8), (11, 8), (0, -12)]),
+        Marker::Down => polygon(&[(-11, -8), (11, -8), (0, 12)]),
         Marker::Diamond => polygon(&[(-12, 0), (0, -12), (12, 0), (0, 12)]),
         Marker::Circle => fills.iter().try_for_each(|&(r, fill)| area.draw(&Circle::new((x, y), r, fill.filled()))),
         Marker::Cross => strokes(&[[(-10, -10), (10, 10)], [(-10, 10), (10, -10)]]),

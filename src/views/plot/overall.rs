@@ -1,11 +1,14 @@
 //! Figures over all cases: the digest's overheads, performance profiles, and quality against planning time.
 
+use remat_formulations::Termination;
+
 use super::axis::{Axis, Scale};
 use super::figure::{Figure, Joined, Series};
 use super::gather::{Gathered, merge_equal, points_of};
 use super::progress::FIRST_SECOND;
 use super::{Named, OVERHEAD};
 use crate::ground::size::Budget;
+use crate::harness::records::Ending;
 use crate::views::aggregate::Arena;
 use crate::views::aggregate::digest::{Cell, Digest};
 use crate::views::aggregate::measures::profile;
@@ -46,6 +49,17 @@ fn series(
 fn cases(arena: &Arena) -> String {
     let known = arena.cases.iter().filter(|case| case.best.is_some()).count();
     format!("{known} of {} cases (instance and budget) have a schedule", arena.cases.len())
+}
+
+/// `; no schedule: a, b`: the contestants that are not drawn, those that give bounds alone aside.
+fn left_out(arena: &Arena, series: &[Series]) -> String {
+    let is_drawn = |label: &String| series.iter().any(|one| one.label == *label || one.also.contains(label));
+    let names = arena.contestants.iter().zip(&arena.outcomes).filter(|(contestant, outcomes)| {
+        let mut ran = outcomes.iter().flatten();
+        ran.any(|outcome| outcome.ending != Ending::Ran(Termination::BoundOnly)) && !is_drawn(&contestant.label)
+    });
+    let names: Vec<&str> = names.map(|(contestant, _)| contestant.label.as_str()).collect();
+    if names.is_empty() { String::new() } else { format!("; no schedule: {}", names.join(", ")) }
 }
 
 /// The means of the digest's first group against the budget, where budgets are fractions of store-all's peak.
@@ -89,7 +103,7 @@ fn profile_figure(arena: &Arena) -> Option<Figure> {
     })?;
     Some(Figure {
         title: "Performance profile".into(),
-        subtitle: format!("{}; of those that a method supports", cases(arena)),
+        subtitle: format!("{}; of those that a method supports{}", cases(arena), left_out(arena, &series)),
         horizontal: Axis::fixed("Time over the virtual best's (ratio)", 1.0..end, Scale::Logarithmic),
         vertical: Axis::fixed("Cases within that ratio (%)", 0.0..103.0, Scale::Linear),
         device: None,
@@ -109,7 +123,7 @@ fn quality_figure(arena: &Arena) -> Option<Figure> {
     })?;
     Some(Figure {
         title: "Quality against planning time".into(),
-        subtitle: format!("{}; 100 % without a schedule", cases(arena)),
+        subtitle: format!("{}; 100 % without a schedule{}", cases(arena), left_out(arena, &series)),
         horizontal: Axis::fixed("Planning time (s)", first..last, Scale::Logarithmic),
         vertical: Axis::fixed("Mean primal gap to the virtual best (%)", -2.0..103.0, Scale::Linear),
         device: None,
@@ -149,6 +163,15 @@ mod tests {
         let last = figure.series.iter().find(|series| series.label == "revolve").unwrap().points.last().unwrap().1;
         // Nothing to gain at one budget, a fifth of its own time at the other.
         assert!((last - 10.0).abs() < 1e-9, "{last}");
+    }
+
+    #[test]
+    fn methods_without_a_schedule_are_named() {
+        let row = |method: &str, time| Record { simulated_time: time, ..example(method, Some(("4", 4))) };
+        let rows = [row("revolve", Some(1)), row("rotor-persistent", Some(2)), row("fastsa", None)];
+        let arena = Arena::new(&rows, &vec![Trajectory::default(); rows.len()]);
+        let figure = profile_figure(&arena).unwrap();
+        assert!(figure.subtitle.ends_with("; no schedule: fastsa"), "{}", figure.subtitle);
     }
 
     #[test]

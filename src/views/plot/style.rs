@@ -22,6 +22,8 @@ pub enum Marker {
     Diamond,
     /// Upright cross.
     Plus,
+    /// Filled triangle, point down.
+    Down,
 }
 
 /// Look of a method.
@@ -156,7 +158,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("free-order-bound", GREEN, Marker::Plus),
 ];
 
-/// Looks that no listed method has.
+/// Looks that methods which are not listed get. Those of neither list are left for methods to come.
 const OTHERS: &[(RGBColor, Marker)] = &[
     (BLUE, Marker::Circle),
     (VERMILLION, Marker::Triangle),
@@ -173,7 +175,7 @@ const OTHERS: &[(RGBColor, Marker)] = &[
     (ORANGE, Marker::Cross),
     (GREY, Marker::Circle),
     (BLUE, Marker::Diamond),
-    (VERMILLION, Marker::Plus),
+    (VERMILLION, Marker::Down),
 ];
 
 /// Looks of series that are no methods, in turn.
@@ -237,6 +239,20 @@ mod tests {
         for (at, look) in looks.iter().enumerate() {
             assert!(!looks[at + 1..].contains(look), "{look:?}");
         }
+    }
+
+    #[test]
+    fn ten_more_methods_find_a_look() {
+        let markers = [
+            Marker::Square,
+            Marker::Cross,
+            Marker::Circle,
+            Marker::Triangle,
+            Marker::Diamond,
+            Marker::Plus,
+            Marker::Down,
+        ];
+        assert!(PALETTE.len() * markers.len() - STYLES.len() - OTHERS.len() >= 10, "add a marker or a colour");
     }
 
     #[test]

@@ -133,6 +133,18 @@ fn formats(site: &Site<'_>) -> Result<Option<Part>, Failure> {
     Ok(page.map(|page| ("File formats", "Submit", html! { section.doc { (page) } })))
 }
 
+/// A suite, as it works where it is copied: `bench run --suite mine.toml`, in the checkout.
+const SUITE: &str = r#"name = "mine"
+title = "Schedules from files"
+analysis = "Modelled times."
+instances = ["resnet/resnet50-224-b32"]
+budgets = ["0.5x"]
+[limits]
+time_seconds = 60
+[[methods]]
+id = "mine"
+command = ["python3", "instances/programs/from_files.py", "mine"]"#;
+
 fn submit(formats: bool) -> Part {
     let body = html! {
         p { "A faster schedule, a higher bound, or a proof that there is no schedule: all three are welcome." }
@@ -143,9 +155,9 @@ fn submit(formats: bool) -> Part {
                 ", and downloads on the networks' pages are examples." }
             li { "Hold it against the simulator, which prints its time and peak, or the first illegal step:"
                 pre { code { "bench verify NETWORK schedule.json" } } }
-            li { "Enter it in a suite, and run the suite. This program answers with files of yours, " code { "FOLDER/NETWORK@BUDGET.json" }
+            li { "Enter it in a suite, and run " code { "bench run --suite mine.toml" } " in the checkout. This program answers with files of yours, " code { "mine/NETWORK@BUDGET.json" }
                 " (" code { "resnet50-224-b32@0.5x.json" } "). A program or a method of your own may answer as well."
-                pre { code { "[[methods]]\nid = \"mine\"\ncommand = [\"python3\", \"../programs/from_files.py\", \"FOLDER\"]" } } }
+                pre { code { (SUITE) } } }
         }
         h2 { "A bound" }
         p { "A bound belongs to a class of schedules. A method that proves it claims the class, and the library tries a random sample of the proofs again: "

@@ -125,15 +125,22 @@ fn cell(rows: &[&Record], budget: &str) -> Cell {
                     seeds: seeds.len(),
                 })
             };
-            median.and_then(overhead).unwrap_or_else(|| Cell::Reason(reason(seeds[0].termination)))
+            median.and_then(overhead).unwrap_or_else(|| {
+                let is_solved = seeds.iter().any(|row| row.is_solved());
+                Cell::Reason(if is_solved { NO_RATIO } else { reason(seeds[0].termination) })
+            })
         }
-        Some(AtBudget::Points { all, best }) => match best.and_then(|row| row.overhead) {
-            Some(overhead) => Cell::Overhead { overhead, stopped: false, solved: 1, seeds: 1 },
+        Some(AtBudget::Points { all, best }) => match best.map(|row| row.overhead) {
+            Some(Some(overhead)) => Cell::Overhead { overhead, stopped: false, solved: 1, seeds: 1 },
+            Some(None) => Cell::Reason(NO_RATIO),
             None if all.iter().any(|row| row.is_solved()) => Cell::Reason("none fits"),
             None => Cell::Reason(reason(all[0].termination)),
         },
     }
 }
+
+/// There is a schedule, but store-all takes no time, and nothing can be said of a multiple of it.
+const NO_RATIO: &str = "store-all takes 0";
 
 /// Why there is no number.
 pub fn reason(ending: Ending) -> &'static str {

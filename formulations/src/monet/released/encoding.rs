@@ -10,7 +10,7 @@ use remat_solvers::{Column, Names};
 use crate::method::MethodError;
 use crate::method::formulation::{DecodeError, Encoding, LinearEncoding};
 use crate::method::parameters::Parameters;
-use crate::monet::encoding::hopeless;
+use crate::monet::encoding::{hopeless, without_paths};
 use crate::monet::released::decisions::Decisions;
 use crate::monet::released::layout::{Held, Layout};
 use crate::monet::released::problem::{BYTE_UNIT, Problem, TIME_UNIT};
@@ -38,7 +38,8 @@ pub fn encode<'a>(
         return Err(hopeless(budget));
     }
     let names = Named::new(&formulation.layout);
-    let (facts, model) = (facts(&formulation), std::mem::take(&mut formulation.layout.model));
+    let (mut facts, model) = (facts(&formulation), std::mem::take(&mut formulation.layout.model));
+    facts.extend(relaxed.then(without_paths));
     let read = move |vector: &[f64]| {
         // Columns lie where they lay.
         let kept = Linear::new(&problem, capacity).kept(vector, 0.5);

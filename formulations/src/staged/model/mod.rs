@@ -316,17 +316,36 @@ impl<'a> Linear<'a> {
         }
     }
 
-    /// At most so many runs of each operator: a longer block's columns say one or more.
+    /// At most so many runs of each operator.
     pub fn at_most_runs(&mut self, copies: u64) {
         for position in 0..self.graph.len() {
-            let settled = self.settled[position..].iter().flatten().flat_map(|settled| &settled.runs);
-            let firsts = u64::from(self.settled[position].is_none());
-            let runs = firsts + settled.filter(|run| run.0 == position).count() as u64;
-            let again = self.again.iter().filter_map(|again| again.get(position)).flatten();
-            let mut sum = Sum::of(again.map(|&term| (1.0, term)));
-            sum.constant += runs as f64;
-            self.row(sum, copies as f64);
+            let blocks = 0..self.blocks.len();
+            let runs = blocks.fold(Sum::default(), |sum, block| sum.plus(1.0, &self.runs_in(block, position)));
+            self.add_row(runs, copies as f64);
         }
+    }
+
+    /// Runs of the operator at a position in a block. One that runs again in a longer block counts once, however often it does.
+    pub fn runs_in(&self, block: usize, position: usize) -> Sum {
+        if let Some(settled) = &self.settled[self.blocks[block].first] {
+            let runs = settled.runs.iter().filter(|run| run.0 == position).count();
+            return Sum { constant: runs as f64, ..Sum::default() };
+        }
+        let mut runs = Sum::of(self.agains(block, position).map(|(_, term)| (1.0, term)));
+        runs.constant += f64::from(u8::from(self.is_own(block, position)));
+        runs
+    }
+
+    /// Whether a value is kept into a block, or to the end where it is one more.
+    pub fn kept_into(&self, block: usize, value: usize) -> Sum {
+        let settled = || Some(self.settled[self.blocks.get(block)?.first].as_ref()?.kept[value]);
+        let constant = || if settled().unwrap_or(self.graph.values[value].result) { Term::One } else { Term::Zero };
+        Sum::of([(1.0, self.keep[block].get(value).copied().unwrap_or_else(constant))])
+    }
+
+    /// Adds a row: a sum is at most so much. None is added where that always holds.
+    pub fn add_row(&mut self, sum: Sum, most: f64) {
+        self.row(sum, most);
     }
 
     /// What the columns are called; with implementations where runs have several.
