@@ -77,7 +77,10 @@ fn overhead_figure(arena: &Arena) -> Option<Figure> {
         Some(budgets.iter().zip(&row.cells).filter_map(point).collect())
     };
     let series = series(arena, Joined::Lines, &budgets, line)?;
-    let counted: Vec<String> = group.counted.iter().map(|cases| cases.len().to_string()).collect();
+    let mut counted: Vec<String> = group.counted.iter().map(|cases| cases.len().to_string()).collect();
+    if counted.iter().all(|count| *count == counted[0]) {
+        counted.truncate(1);
+    }
     let (low, high) = (budgets[0], budgets[budgets.len() - 1]);
     let margin = 0.04 * (high - low);
     Some(Figure {
