@@ -11,6 +11,8 @@ use crate::search::problem::Staged;
 use crate::search::refinement::{Round, size};
 use crate::search::separation::{Pass, Relaxation, Solving, Terms, separate};
 
+/// Stages from which on looking is worth its time: with fewer, all blocks that exceed the budget can be split at once.
+const MANY: usize = 500;
 /// Places that are looked at after those of greatest need, in eighths of a block of so many stages or more.
 const EIGHTHS: [usize; 5] = [7, 6, 4, 2, 1];
 /// A block stays whole for now where another one's place raises the bound by more than so many times as much.
@@ -48,7 +50,8 @@ impl<'i, 'p, P: Staged> Splitter<'i, 'p, P> {
         pace: &Pace,
     ) -> Result<Vec<Block>, MethodError> {
         let clock = clock.share(self.parts);
-        if self.parts <= PARTS[2] && pace.allows(size(self.incumbent.judge, blocks.len() + 1), &clock) {
+        let many = self.incumbent.judge.stages() >= MANY && self.parts <= PARTS[2];
+        if many && pace.allows(size(self.incumbent.judge, blocks.len() + 1), &clock) {
             self.look(relaxation, blocks, &mut places, &clock)?;
         }
         Ok(split(blocks, &places))
