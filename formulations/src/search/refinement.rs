@@ -396,14 +396,17 @@ impl<'s, P: Staged> Refinement<'s, P> {
         let cost_more = solved.map_or(Vec::new(), |point| {
             places(blocks, &needs, |at, _| self.problem.costs_more(relaxation, point, expanded, at))
         });
+        if !cost_more.is_empty() {
+            return Ok(Next::Finer(split(blocks, &cost_more)));
+        }
         let bound = outcome.dual_bound.map_or(0, |bound| relaxation.bound(bound));
-        if cost_more.is_empty() && left > 0.5 && !proves(bound, time) {
+        if left > 0.5 && !proves(bound, time) {
             // A better solution of the same relaxation may be another one.
             self.part *= 4.0;
             self.least *= 2;
             return Ok(Next::Same);
         }
-        Ok(if cost_more.is_empty() { Next::Nothing } else { Next::Finer(split(blocks, &cost_more)) })
+        Ok(Next::Nothing)
     }
 }
 

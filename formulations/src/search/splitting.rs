@@ -50,8 +50,8 @@ impl<'i, 'p, P: Staged> Splitter<'i, 'p, P> {
         pace: &Pace,
     ) -> Result<Vec<Block>, MethodError> {
         let clock = clock.share(self.parts);
-        let many = self.incumbent.judge.stages() >= MANY && self.parts <= PARTS[2];
-        if many && pace.allows(size(self.incumbent.judge, blocks.len() + 1), &clock) {
+        let pays = self.incumbent.judge.stages() >= MANY && self.parts <= PARTS[2];
+        if pays && pace.allows(size(self.incumbent.judge, blocks.len() + 1), &clock) {
             self.look(relaxation, blocks, &mut places, &clock)?;
         }
         Ok(split(blocks, &places))

@@ -113,9 +113,9 @@ impl Judge for Task<'_> {
         if claimed.peak_bytes > self.budget_bytes() {
             return Ok(Err(format!("it needs {}", claimed.peak_bytes)));
         }
-        match (stages.most_runs(), self.copies) {
-            (runs, Some(copies)) if runs > copies => return Ok(Err(format!("an operator runs {runs} times"))),
-            _ => {}
+        let runs = stages.most_runs();
+        if self.copies.is_some_and(|copies| runs > copies) {
+            return Ok(Err(format!("an operator runs {runs} times")));
         }
         let admitted = self.condition.map_or(Ok(()), |condition| condition.admit(stages));
         Ok(admitted.map(|()| (stages.schedule(self.instance, &self.joint), claimed)))
