@@ -18,7 +18,7 @@ from operator import getitem
 import torch
 from torch import fx
 
-from .aliasing import Storages, Value, read_operands, schema_name
+from .aliasing import Storages, Value, bound_arguments, read_operands, schema_name
 from .capture import Capture, mark_of
 from .errors import ProfilerError
 from .naming import Namer
@@ -239,7 +239,7 @@ class _Assembly:
         for node in self.graph.nodes:
             if node.op == "get_attr" or node.op == "call_function" and plain.issuperset(node.all_input_nodes) and not _is_random(node):
                 plain.add(node)
-        read = {self.of(operand) for node in self.live if "batch_norm" not in schema_name(node) for _, operand in read_operands(node)}
+        read = {self.of(operand) for node in self.live if not _normalises_by_batch(node) for _, operand in read_operands(node)}
         for node, buffer in self.capture.new_state:
             value = self.of(node)
             beside = value.node in self.operator_of and value.index is not None
@@ -285,6 +285,13 @@ class _Assembly:
 
 def _is_random(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def _normalises_by_batch(node: fx.Node) -> bool:
+    """A batch norm in training: it reads running statistics for the new ones alone."""
+    name, given = schema_name(node), {argument.name: value for argument, value in bound_arguments(node)}
+    training = given.get("training", given.get("train", not name.endswith(("no_training", "no_update"))))
+    return "batch_norm" in name and bool(training)
 
 
 def _is_stateful(node: fx.Node) -> bool:

@@ -253,6 +253,8 @@ class Joint:
         for node in self.nodes:
             if node.op == "placeholder" and ("fwd_seed" in node.name or "bwd_seed" in node.name):
                 raise Refused("the graph's random numbers are functionalised already (graph-safe random states)")
+            if str(node.target) == "with_effects":
+                raise Refused(f"the graph runs {node.args[1]}, which has an effect besides its result (linalg.cholesky_ex has none, say)")
             if node.op in ("call_module", "call_method"):
                 raise Refused(f"the graph calls {node.target}, which is no operator")
             if is_call(node) and isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _COLLECTIVES:

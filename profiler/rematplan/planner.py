@@ -45,16 +45,17 @@ def binary() -> Path:
 
 
 def version() -> str:
-    """Of the planner; a plan of another version is another plan."""
+    """Of the planner, and which build of it: a plan of another one is another plan."""
     path = binary()
     try:
+        built = path.stat()
         said = subprocess.run([str(path), "--version"], capture_output=True, text=True, errors="replace", check=True,
                               timeout=_GRACE_SECONDS).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise PlanError(f"the planner {path} does not run: {error}") from error
     if not said.startswith("bench "):
         raise PlanError(f"{path} is not the planner: asked for its version, `bench` says its name (does REMAT_BENCH name another program?)")
-    return said.strip()
+    return f"{said.strip()}, {built.st_size} bytes of {built.st_mtime_ns}"
 
 
 @dataclass(frozen=True)

@@ -285,6 +285,29 @@ def test_what_the_backward_pass_alone_reads_of_an_overwritten_buffer_is_found_be
     assert step._rematplan.plans[0].status == ("stock" if budget == "5%" else "planned")
 
 
+class _Inverting(nn.Module):
+    """Solves a linear system, which checks for errors as an effect."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = mlp(depth=2)[0]
+
+    def forward(self, x):
+        h = self.body(x)
+        return torch.linalg.solve(h.T @ h + torch.eye(64), h.T)
+
+
+@pytest.mark.parametrize("apply", ["schedule", "sets"])
+def test_a_graph_with_effects_goes_to_pytorchs_partitioner(apply):
+    """Inductor had failed in an assertion of its own, and sets in eager mode, too."""
+    net, inputs, loss = _Inverting(), (torch.randn(256, 64),), lambda y: y.square().mean()
+    backend = "inductor" if apply == "schedule" else "eager"
+    step = planned(net, apply=apply, backend=backend)
+    with pytest.warns(PlanWarning, match="_linalg_check_errors.*has an effect besides its result"):
+        found = iteration(net, inputs, loss, step)
+    assert worst(iteration(net, inputs, loss), found) < 1e-4
+
+
 class _Written(nn.Module):
     """Reads a buffer and an input, and then writes to both."""
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import rematplan
-from rematplan import PlanError, PlanWarning, least, planner
+from rematplan import PlanError, PlanWarning, least, partition, planner
 from rematplan.budget import mb
 from rematplan.compiling import plans_of
 from rematplan.graph import Joint
@@ -270,6 +270,17 @@ def test_a_planner_whose_words_are_no_text_or_that_cannot_be_asked_is_an_error(m
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nothing"))
     with pytest.raises(PlanError, match="the planner cannot be asked: .*No such file"):
         planner.pack([(0, 1, 8)], 1, 1)
+
+
+def test_plans_are_of_one_build_of_the_planner(monkeypatch, tmp_path):
+    program = tmp_path / "bench"
+    monkeypatch.setenv("REMAT_BENCH", str(program))
+    keys = set()
+    for comment in ("", "# built again"):
+        program.write_text(f"#!/bin/sh\necho bench 0.1.0 {comment}\n")
+        program.chmod(0o755)
+        keys.add(partition.Settings(rematplan.Budget.parse("60%")).key())
+    assert len(keys) == 2
 
 
 def test_few_bytes_are_said_exactly():

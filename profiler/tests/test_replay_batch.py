@@ -39,7 +39,11 @@ def test_each_line_becomes_a_record_and_failures_are_records_too(folder, capsys)
     assert {name for name, made in read.items() if "error" in made} == {"bad", "none"}
     first = capsys.readouterr().out
     assert "all 4 records are there; 4 made" in first
-    assert run(folder) == 0 and "4 records are there; 0 made" in capsys.readouterr().out
+    assert run(folder) == 0
+    said = capsys.readouterr().out
+    assert "4 records are there; 0 made" in said and "timed iterations" not in said
+    assert run(folder, "--repeat", "3") == 0
+    assert "2 of 4 records that are there have another number of timed iterations than 3" in capsys.readouterr().out
 
 
 def test_a_slice_that_is_too_short_is_continued_by_the_next(folder, capsys, monkeypatch):

@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from remat_profiler import Example, Scheduled, models, trace_module
 from remat_profiler.capture import training_loss
@@ -434,6 +435,9 @@ UNTRACEABLE = {
         lambda: Bare(lambda self, h: self.norm.running_mean.clone() * self.norm(h), norm=nn.BatchNorm1d(6)), squares),
     "reads the buffer 'norm.running_mean', which batch norm updates": (
         lambda: Bare(lambda self, h: self.norm(h) * self.norm.running_mean.clone(), norm=nn.BatchNorm1d(6)), squares),
+    "reads the buffer 'norm.running_mean', which batch norm updates when": (
+        lambda: Bare(lambda self, h: F.batch_norm(h, self.norm.running_mean.clone(), self.norm.running_var.clone()) + self.norm(h),
+                     norm=nn.BatchNorm1d(6)), squares),
     "_linalg_check_errors.*has an effect": (lambda: Bare(lambda self, h: torch.linalg.cholesky(h.T @ h + torch.eye(6))[:5] * h), squares),
     "is sparse, and instances are of dense tensors": (
         lambda: Bare(lambda self, h: h + self.words(h.argmax(1)), words=nn.Embedding(6, 6, sparse=True)), squares),

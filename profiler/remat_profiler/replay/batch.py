@@ -9,6 +9,7 @@ A replay that fails leaves a record with the field `error` and nothing measured.
 from __future__ import annotations
 
 import gc
+import json
 import tarfile
 import time
 from collections.abc import Callable
@@ -70,6 +71,11 @@ def run(path: Path, settings: Settings, seconds: float | None, report: Callable[
     deadline = None if seconds is None else Deadline(seconds)
     made: tuple[Path, Bench | ProfilerError] | None = None
     started, done = time.monotonic(), 0
+    there = [line.record for line in lines if line.record.exists()]
+    otherwise = sum(_samples(path) not in (None, settings.repeats) for path in there)
+    if otherwise:
+        report(f"{otherwise} of {len(there)} records that are there have another number of timed iterations than {settings.repeats}: "
+               "remove those to measure them again")
     for number, line in enumerate(lines, 1):
         if line.record.exists():
             continue
@@ -87,6 +93,14 @@ def run(path: Path, settings: Settings, seconds: float | None, report: Callable[
         report(f"[{number}/{len(lines)}] {line.record.parent.name}/{line.record.name}: {_words(result)}")
     report(f"all {len(lines)} records are there; {done} made in {time.monotonic() - started:.0f} s")
     return True
+
+
+def _samples(path: Path) -> int | None:
+    """How many timed iterations a record has; none where nothing was measured."""
+    try:
+        return len(json.loads(path.read_text(encoding="utf-8"))["time_ns"]["samples"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def _clear(device: str) -> None:
