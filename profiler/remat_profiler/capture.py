@@ -254,6 +254,8 @@ def capture_for(request: Request, devices: list[str]) -> Capture:
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         if isinstance(error, (DataDependentOutputException, DynamicOutputShapeException)):
             first_line += " depends on values of its operands, of which a trace knows shapes alone"
+        if "entirely functional graph" in first_line:
+            first_line = "forward writes to a tensor that is no buffer: register it as one"
         raise ProfilerError(
             f"cannot trace the network with input {'x'.join(map(str, (request.batch, *request.shape)))} "
             f"on fake {device} tensors: {first_line}"

@@ -424,7 +424,7 @@ def writing(name, value):
     return between
 
 
-CRITERION = nn.Linear(3, 1)
+CRITERION, CALLS = nn.Linear(3, 1), torch.zeros(())
 UNTRACEABLE = {
     "buffer 'seen' is replaced in forward": (lambda: Bare(replacing, seen=torch.zeros(6)), squares),
     "updates the buffer 'seen' from activations": (lambda: Bare(writing("seen", lambda h: h.mean(0)), seen=torch.zeros(6)), squares),
@@ -439,6 +439,7 @@ UNTRACEABLE = {
         lambda: Bare(lambda self, h: F.batch_norm(h, self.norm.running_mean.clone(), self.norm.running_var.clone()) + self.norm(h),
                      norm=nn.BatchNorm1d(6)), squares),
     "_linalg_check_errors.*has an effect": (lambda: Bare(lambda self, h: torch.linalg.cholesky(h.T @ h + torch.eye(6))[:5] * h), squares),
+    "writes to a tensor that is no buffer": (lambda: Bare(lambda self, h: h * CALLS.add_(1)), squares),
     "is sparse, and instances are of dense tensors": (
         lambda: Bare(lambda self, h: h + self.words(h.argmax(1)), words=nn.Embedding(6, 6, sparse=True)), squares),
     "requires a gradient and is no parameter": (Bare, lambda net, x: CRITERION(net(x)).square().mean()),
