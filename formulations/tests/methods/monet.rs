@@ -142,7 +142,7 @@ fn all_strategies_and_modes_find_the_optimum_of_an_exhaustive_search_over_steps(
             }
         }
     }
-    assert!(compared > part(200) && infeasible > part(20), "{compared} {infeasible}");
+    assert!(compared > part(165) && infeasible > part(15), "{compared} {infeasible}");
 }
 
 #[test]
