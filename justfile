@@ -131,7 +131,7 @@ bench-checkmate seconds="600":
     run sizes.csv sizes $graphs "$PWD"/instances/resnet/resnet{18,50}-224-b32.json.zst
     every=95,90,85,80,75,70,65,60,55,50,45,40,35
     run public-coarse.csv solve $every coarse highs {{ seconds }} $graphs
-    run public-strategies.csv solve 90,80,70,60,50 plain,reduced,lazy highs,cbc {{ seconds }} $graphs
+    run public-strategies.csv solve 90,80,70,60,50 plain highs,cbc {{ seconds }} $graphs
     run networks.csv solve 90,80,70,60,50,40,30 coarse highs {{ seconds }} $networks
 
 # Measure small networks on this CPU, execute schedules of them, and write results/replay-cpu/*.csv (a quiet machine, 20 minutes)

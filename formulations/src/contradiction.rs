@@ -62,11 +62,10 @@ impl Class {
 }
 
 /// Methods that work for as long as they are told to work little here.
-const SHORT: [(&str, &str); 9] = [
+const SHORT: [(&str, &str); 8] = [
     ("iterations", "300"),
     ("second-iterations", "300"),
     ("reheat-iterations", "300"),
-    ("mutations", "300"),
     ("questions", "12"),
     ("peaks", "3"),
     ("saves", "3"),

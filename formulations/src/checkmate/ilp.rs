@@ -14,7 +14,6 @@ use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodErro
 use crate::search::clock::Clock;
 use crate::search::driver::{answer, search_or_solve};
 use crate::search::incumbent::{Gap, Incumbent};
-use crate::search::problem::Staged;
 use crate::search::separation::{Pass, Solver, Solving};
 use crate::staged::joint::supports;
 use crate::staged::starts::{Start, offer_starts};
@@ -49,10 +48,9 @@ use crate::{setting, settings};
 ///   runs again in its `recompute` implementation. Each operator uses the fastest implementation.
 /// * No noise on the costs; a budget below what one operator needs is refused without a solver, and one
 ///   that store-all meets is answered by it.
-/// * `strategy=reduced` solves an equivalent smaller model, see `staged/model/`; `strategy=lazy` adds its memory
-///   rows when a solution violates them; `strategy=coarse` (the default) comes before that: a relaxation over
-///   blocks of stages, refined, beside neighbourhoods of the best schedule (`search/`); `strategy=plain` is the
-///   published model. All four have the same optimum, which is tested.
+/// * `strategy=plain` is the published model. `strategy=coarse` (the default) has a relaxation over blocks of stages,
+///   refined, beside neighbourhoods of the best schedule (`search/`), and then an equivalent smaller model (`staged/model/`),
+///   whose memory rows are added when a solution violates them. Both have the same optimum, which is tested.
 ///
 /// # Claim
 /// Optimal among schedules in such stages with one implementation per operator, within 10^-6 of the time. Any schedule
@@ -65,8 +63,8 @@ use crate::{setting, settings};
 pub struct CheckmateIlp;
 
 setting! {
-    /// plain: as published; reduced: equivalent and smaller; lazy: memory rows when violated; coarse: first blocks of stages
-    pub enum Strategy("strategy") = Coarse { Plain = "plain", Reduced = "reduced", Lazy = "lazy", Coarse = "coarse" }
+    /// plain: as published; coarse: first blocks of stages, then an equivalent smaller model
+    pub enum Strategy("strategy") = Coarse { Plain = "plain", Coarse = "coarse" }
 }
 
 impl Method for CheckmateIlp {
@@ -113,20 +111,13 @@ fn solve(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     let (clock, began) = (Clock::start(context.limits.time), Instant::now());
     let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
     let incumbent = Incumbent::new(task, context.reporter, index, gap);
-    let strategy = context.parameters.get::<Strategy>();
+    let is_plain = context.parameters.get::<Strategy>() == Strategy::Plain;
     // As published there is no start.
-    if strategy != Strategy::Plain {
+    if !is_plain {
         offer_starts(context, &incumbent, context.parameters.get::<Start>(), clock)?;
     }
-    let from = if strategy == Strategy::Lazy { Pass::Relaxed } else { Pass::Whole };
-    let exact = (strategy != Strategy::Coarse).then_some(from).map(|from| {
-        let linear = move || match strategy {
-            Strategy::Plain => Linear::Plain(Plain::new(&task.joint, task.budget)),
-            Strategy::Reduced => Linear::Staged(task.whole()),
-            Strategy::Lazy | Strategy::Coarse => task.exact(),
-        };
-        (from, linear)
-    });
+    let published = || Linear::Plain(Plain::new(&task.joint, task.budget));
+    let exact = is_plain.then_some((Pass::Whole, published));
     let (ended, build) = search_or_solve(&incumbent, exact, solving, clock)?;
     answer(&incumbent, task.budget, ended, build, began.elapsed().saturating_sub(build))
 }

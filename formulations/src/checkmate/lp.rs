@@ -35,9 +35,9 @@ use crate::{setting, settings};
 /// As `checkmate-ilp`.
 ///
 /// # Departures from the paper
-/// As `checkmate-ilp`. `formulation=published` relaxes the published model, `formulation=reduced` the reduced one,
-/// whose bound differs; `formulation=blocks` (the default) relaxes the model over blocks of stages, which are split
-/// where its solution does not fit until it does or the time is up: every round is a bound.
+/// As `checkmate-ilp`. `formulation=published` relaxes the published model; `formulation=blocks` (the default) relaxes
+/// the model over blocks of stages, which are split where its solution does not fit until it does or the time is up: every
+/// round is a bound.
 ///
 /// # Claim
 /// A lower bound on the time of every schedule that `checkmate-ilp` searches, less the solver's
@@ -49,7 +49,7 @@ pub struct CheckmateLp;
 
 setting! {
     /// which model is relaxed; blocks: the one over blocks of stages, finer and finer
-    pub enum Relaxed("formulation") = Blocks { Blocks = "blocks", Published = "published", Reduced = "reduced" }
+    pub enum Relaxed("formulation") = Blocks { Blocks = "blocks", Published = "published" }
 }
 
 impl Method for CheckmateLp {
@@ -124,11 +124,10 @@ pub(super) fn relax<'t>(
     clock: Clock,
 ) -> Result<(Linear<'t>, Outcome), MethodError> {
     let task = incumbent.judge;
-    let linear = match formulation {
-        Relaxed::Blocks => return bound_by_blocks(incumbent, solving, clock),
-        Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget)),
-        Relaxed::Reduced => Linear::Staged(task.whole()),
-    };
+    if formulation == Relaxed::Blocks {
+        return bound_by_blocks(incumbent, solving, clock);
+    }
+    let linear = Linear::Plain(Plain::new(&task.joint, task.budget));
     let request = Request { relaxation: true, ..solving.request(&clock) };
     let outcome = solving.solver.solve(linear.model(), &request)?;
     Ok((linear, outcome))

@@ -13,7 +13,7 @@ use crate::method::claim::Runs;
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
 use crate::search::sweep::Sweep;
-use crate::{setting, settings};
+use crate::settings;
 
 /// Segments between articulation points, each recomputed once.
 ///
@@ -47,10 +47,8 @@ use crate::{setting, settings};
 /// kusumoto-neurips-2019, Appendix B.
 pub struct KusumotoChen;
 
-setting! {
-    /// where b leads to more segmentations, so many of them are tried, evenly spread
-    MostSegmentations("most-segmentations"): number from 1 to 1_000_000 = 1000
-}
+/// Where b leads to more segmentations, so many of them are tried, evenly spread.
+const MOST_SEGMENTATIONS: usize = 1000;
 
 impl Method for KusumotoChen {
     fn about(&self) -> About {
@@ -58,7 +56,7 @@ impl Method for KusumotoChen {
             id: "kusumoto-chen",
             title: "Chen's segments between articulation points, as Kusumoto et al. ran them",
             reference: "kusumoto-neurips-2019, Appendix B; Chen et al. 2016, Algorithm 3",
-            parameters: settings![Liveness, PlanFor, LastGroup, MostSegmentations],
+            parameters: settings![Liveness, PlanFor, LastGroup],
             budgets: BudgetUse::Used,
         }
     }
@@ -78,8 +76,7 @@ impl Method for KusumotoChen {
             PlanFor::Given => |cost| (cost.time, cost.peak_bytes),
         });
         let graph = Graph::new(instance)?;
-        let most = parameters.count::<MostSegmentations>();
-        let segmentations = segmentations(&graph, most);
+        let segmentations = segmentations(&graph);
         sweep.end_building();
         let (liveness, last_group) = (parameters.get::<Liveness>(), parameters.get::<LastGroup>());
         for Segmentation { group_of, segments } in segmentations {
@@ -104,8 +101,8 @@ pub struct Segmentation {
     pub segments: usize,
 }
 
-/// Those of every b that leads to other segments; of more than `most` some, evenly spread, from coarse to fine.
-pub fn segmentations(graph: &Graph, most: usize) -> Vec<Segmentation> {
+/// Those of every b that leads to other segments, where there are very many some of them, from coarse to fine.
+pub fn segmentations(graph: &Graph) -> Vec<Segmentation> {
     let order = depth_first_order(graph);
     let points = articulation_points(graph);
     let last = order.len() - 1;
@@ -119,7 +116,7 @@ pub fn segmentations(graph: &Graph, most: usize) -> Vec<Segmentation> {
         }
         Segmentation { group_of, segments: ends.len() + 1 }
     };
-    rules::spread(rules::thresholds(&candidates, &sizes), most).into_iter().map(segmentation).collect()
+    rules::spread(rules::thresholds(&candidates, &sizes), MOST_SEGMENTATIONS).into_iter().map(segmentation).collect()
 }
 
 /// A topological order: the reverse of the order in which a depth-first search leaves the nodes.

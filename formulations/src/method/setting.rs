@@ -49,7 +49,7 @@ pub const fn plain(number: &'static str) -> &'static str {
 /// | `pub Gap("gap-ppm"): number from 0 to 1_000_000 = 0` | `u64` |
 /// | `pub Slots("slots"): auto or number from 1 to 100_000` | `Option<u64>`, `auto` by default |
 /// | `pub Workspace("workspace"): switch = on` | `bool` |
-/// | `pub enum Strategy("strategy") = Lazy { Plain = "plain", Lazy = "lazy" }` | the enum |
+/// | `pub enum Strategy("strategy") = Coarse { Plain = "plain", Coarse = "coarse" }` | the enum |
 #[macro_export]
 macro_rules! setting {
     ($(#[doc = $help:expr])+ $vis:vis $type:ident($name:literal): number from $min:literal to $max:literal = $default:literal) => {

@@ -6,7 +6,7 @@ use crate::method::formulation::{DecodeError, Encoding, LinearEncoding};
 use crate::method::parameters::Parameters;
 use crate::method::{Claimed, MethodError, SkipReason};
 use crate::monet::released;
-use crate::monet::settings::{Count, modes};
+use crate::monet::settings::{Rules, modes};
 use crate::monet::task::Task;
 use crate::search::incumbent::Judge;
 use crate::search::problem::Staged;
@@ -23,7 +23,7 @@ pub fn encode<'a>(
     budget: Option<u64>,
     relaxed: bool,
 ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-    if parameters.get::<Count>() == Count::AsReleased {
+    if parameters.get::<Rules>() == Rules::AsReleased {
         return released::encoding::encode(instance, parameters, budget, relaxed);
     }
     let graph = Graph::new(instance, modes(parameters));

@@ -13,7 +13,7 @@ use crate::monet::bound::relax;
 use crate::monet::encoding::encode;
 use crate::monet::released;
 use crate::monet::released::problem::Problem;
-use crate::monet::settings::{Count, InPlace, Mode, Recompute, Strategy, modes};
+use crate::monet::settings::{InPlace, Mode, Recompute, Rules, Strategy, modes};
 use crate::monet::task::Task;
 use crate::search::clock::Clock;
 use crate::search::driver::{Ended, answer, search_or_solve};
@@ -44,8 +44,8 @@ use crate::{settings, staged};
 /// kept. Memory during each run (`staged/model/`).
 ///
 /// # Size
-/// O(n^2) columns for each implementation and tensor, O(n^2) memory rows, of which `strategy=lazy` needs a few hundred. Over
-/// b blocks of stages (`strategy=coarse`) O(b n) columns.
+/// O(n^2) columns for each implementation and tensor, O(n^2) memory rows, of which a few hundred are violated. Over b blocks
+/// of stages (`strategy=coarse`) O(b n) columns.
 ///
 /// # Departures from the paper
 /// * `rules=exact`, the default: stages before every operator, where the paper has the forward pass as one; memory as the
@@ -56,9 +56,9 @@ use crate::{settings, staged};
 ///   that saves something extra (a mask) is a node that runs with its parent, and the parent's inputs are not counted beside
 ///   it. What the backward operator needs is counted beside the local set (L-bar), too. The loss counts as a gradient. A
 ///   schedule of it may need more than its budget, which the simulator says, and it is not returned.
-/// * Dominated implementations are left out; `strategy=lazy` adds memory rows when they are violated; `strategy=coarse`
-///   begins with a relaxation over blocks of stages, which is not in the paper, and with the starts of `checkmate-ilp`, or,
-///   within `auto`, with the best schedule so far and its implementations.
+/// * Dominated implementations are left out; `strategy=coarse` begins with a relaxation over blocks of stages, which is not
+///   in the paper, and with the starts of `checkmate-ilp`, or, within `auto`, with the best schedule so far and its
+///   implementations. It adds memory rows when they are violated.
 /// * `modes` leaves the implementations that the paper's ablation has beside the one that an operator has without
 ///   alternatives, the same as `checkmate-ilp`'s. `recompute=off` chooses implementations alone.
 ///
@@ -98,7 +98,7 @@ pub struct MonetLp;
 
 /// The schedules that are searched.
 fn class(parameters: &Parameters) -> Class {
-    let released = parameters.get::<Count>() == Count::AsReleased;
+    let released = parameters.get::<Rules>() == Rules::AsReleased;
     let counted = if released {
         Class { order: Order::Passes, memory: Memory::Released, time: Time::Released, ..Class::ALL }
     } else {
@@ -120,7 +120,7 @@ impl Method for Monet {
             id: "monet",
             title: "checkpointing and operator implementations in one integer program",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
-            parameters: settings![Mode, InPlace, Recompute, Count, Strategy, Solver, Gap],
+            parameters: settings![Mode, InPlace, Recompute, Rules, Strategy, Solver, Gap],
             budgets: BudgetUse::Used,
         }
     }
@@ -150,7 +150,7 @@ impl Method for Monet {
 fn answer_each(context: &Context<'_>, relaxed: bool) -> Result<(), MethodError> {
     let solving = Solving::new(context)?;
     let modes = modes(context.parameters);
-    if context.parameters.get::<Count>() == Count::AsReleased {
+    if context.parameters.get::<Rules>() == Rules::AsReleased {
         let problem = Arc::new(Problem::new(context.instance, modes)?);
         context.answer_each(|index, budget| {
             let task = released::task::Task::new(context.instance, &problem, budget);
@@ -238,16 +238,12 @@ fn solve<'p, P: Staged>(
         let note = "nothing recomputed; no solver asked".into();
         return worded(&incumbent, budget, Ended { stop: None, note }, began.elapsed(), Duration::ZERO);
     }
-    let strategy = context.parameters.get::<Strategy>();
-    let from = if strategy == Strategy::Plain { Pass::Whole } else { Pass::Relaxed };
-    let exact = || {
+    let complete = || {
         let mut exact = task.exact();
-        if strategy == Strategy::Plain {
-            exact.complete();
-        }
+        exact.complete();
         exact
     };
-    let exact = (strategy != Strategy::Coarse).then_some((from, exact));
+    let exact = (context.parameters.get::<Strategy>() == Strategy::Plain).then_some((Pass::Whole, complete));
     let (ended, build) = search_or_solve(&incumbent, exact, solving, clock)?;
     worded(&incumbent, budget, ended, build, began.elapsed().saturating_sub(build))
 }
@@ -271,7 +267,7 @@ impl Method for MonetLp {
             id: "monet-lp",
             title: "the linear relaxation of monet, a bound",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
-            parameters: settings![Mode, InPlace, Recompute, Count, Solver],
+            parameters: settings![Mode, InPlace, Recompute, Rules, Solver],
             budgets: BudgetUse::Used,
         }
     }

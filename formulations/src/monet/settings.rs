@@ -29,11 +29,11 @@ setting! {
 
 setting! {
     /// exact: memory as simulated, recomputation before any operator; as-released: stages and counting of the authors' program
-    pub enum Count("rules") = Exact { Exact = "exact", AsReleased = "as-released" }
+    pub enum Rules("rules") = Exact { Exact = "exact", AsReleased = "as-released" }
 }
 
 setting! {
-    /// plain: all rows, branch and bound; lazy: memory rows when violated, then branch and bound; coarse: a relaxation
-    /// over blocks of stages, refined, beside neighbourhoods of the best schedule, then lazy
-    pub enum Strategy("strategy") = Coarse { Plain = "plain", Lazy = "lazy", Coarse = "coarse" }
+    /// plain: all rows, branch and bound; coarse: a relaxation over blocks of stages, refined, beside neighbourhoods of the
+    /// best schedule, then memory rows when violated
+    pub enum Strategy("strategy") = Coarse { Plain = "plain", Coarse = "coarse" }
 }

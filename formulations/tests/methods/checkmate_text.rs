@@ -44,7 +44,7 @@ fn the_published_program_of_four_nodes() {
 
 #[test]
 fn the_reduced_program_of_four_nodes() {
-    insta::assert_snapshot!(text("checkmate-ilp", &[("strategy", "reduced")]));
+    insta::assert_snapshot!(text("checkmate-ilp", &[]));
 }
 
 #[test]

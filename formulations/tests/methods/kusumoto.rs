@@ -336,7 +336,7 @@ fn chens_segments_end_at_articulation_points() {
     for (node, described) in graph.nodes.iter().enumerate() {
         assert!(described.predecessors.iter().all(|&before| place(before) < place(node)));
     }
-    let found: Vec<_> = chen::segmentations(&graph, 100).into_iter().map(|found| found.group_of).collect();
+    let found: Vec<_> = chen::segmentations(&graph).into_iter().map(|found| found.group_of).collect();
     let (all, two, one) = (vec![0, 0, 1, 1, 1, 2], vec![0, 0, 0, 0, 0, 1], vec![0; 6]);
     assert_eq!(found, [one, all, two], "from coarse to fine");
 }

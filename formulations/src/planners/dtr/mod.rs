@@ -52,7 +52,7 @@ use program::{Call, Event, Program};
 /// results still missing at the end of the program are made again.
 ///
 /// # Size
-/// Each decision asks all tensors that are there for their costs; runs beyond `overhead-limit` times the base time end the run.
+/// Each decision asks all tensors that are there for their costs; further runs of more than nine times the base time end the run.
 ///
 /// # Departures from the paper
 /// * The paper decides while the program runs, and its costs are measured; here both are the instance's.
@@ -80,10 +80,8 @@ setting! {
     pub enum Heuristic("h") = Dtr { Dtr = "dtr", Eq = "eq", Local = "local", Msps = "msps", Lru = "lru", Size = "size", Coop = "coop" }
 }
 
-setting! {
-    /// total time beyond which a run counts as thrashing, in multiples of the time of store-all
-    pub OverheadLimit("overhead-limit"): number from 1 to 1_000 = 10
-}
+/// Time of further runs beyond which a run counts as thrashing, in multiples of the time of store-all.
+const MOST_AGAIN: u64 = 9;
 
 impl Planner for Dtr {
     const CLASS: Class = Class { order: Order::Given, ..Class::STAGES };
@@ -94,7 +92,7 @@ impl Planner for Dtr {
             id: "dtr",
             title: "what is in the way goes by a rule of thumb, what is missing is made again",
             reference: "Kirisame et al., Dynamic Tensor Rematerialization, ICLR 2021",
-            parameters: settings![Heuristic, Tries, OverheadLimit],
+            parameters: settings![Heuristic, Tries],
             budgets: BudgetUse::Used,
         }
     }
@@ -107,7 +105,7 @@ impl Planner for Dtr {
 
     fn plan(&self, (joint, program): (Joint, Program), context: &Context<'_>) -> Result<(), MethodError> {
         let heuristic = context.parameters.get::<Heuristic>();
-        let most_again = program.time().saturating_mul(context.parameters.get::<OverheadLimit>() - 1);
+        let most_again = program.time().saturating_mul(MOST_AGAIN);
         Sweep::told(context, |bytes, clock| {
             let outcome = run(&program, heuristic, bytes, most_again, clock);
             match outcome.end {
