@@ -32,8 +32,8 @@ const PATIENCE: (f64, f64) = (4.0, 2.0);
 /// What a schedule file comes to: time, peak and class.
 type Simulated = Result<(u64, u64, Class), String>;
 
-/// Simulates the schedules of some entries again, all of an instance or none, and holds the entries against each other; returns how many schedules there are, and
-/// what is not as it should be.
+/// Simulates the schedules of some entries again, and holds these against each other: all entries of an instance, or none of
+/// them. Returns how many schedules there are, and what is not as it should be.
 pub fn check(folder: &Path, entries: &[Entry]) -> (usize, Vec<String>) {
     let mut instances = Instances::new(folder);
     let mut simulated: BTreeMap<&str, Simulated> = BTreeMap::new();
