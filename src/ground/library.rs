@@ -101,12 +101,11 @@ impl Library {
         let entries = self.entries()?;
         let mut chosen: Vec<Entry> = Vec::new();
         for pattern in patterns {
-            let found = match named(pattern, &entries) {
-                Some(entry) => vec![entry],
-                None => {
-                    let glob = glob(pattern)?;
-                    entries.iter().filter(|entry| glob.matches_name(&entry.key)).cloned().collect()
-                }
+            let found = if let Some(entry) = named(pattern, &entries) {
+                vec![entry]
+            } else {
+                let glob = glob(pattern)?;
+                entries.iter().filter(|entry| glob.matches_name(&entry.key)).cloned().collect()
             };
             if found.is_empty() {
                 return Err(Failure::input(format!(
