@@ -127,13 +127,17 @@ def cbc(folder):
     (folder / "complete").touch()
 
 
+# The first line of a configuration of cargo that may be written over. setup.sh looks for its beginning.
+OURS = "# Written by scripts/setup.sh: HiGHS as its wheel carries it. Without this file cargo builds it from source."
+
+
 def configure(folder, checkout):
-    """Tell cargo where the library lies, when building and when running."""
+    """Tell cargo where the library lies, when building and when running; a configuration of somebody else's stays."""
     config = checkout / ".cargo" / "config.toml"
     config.parent.mkdir(exist_ok=True)
     quoted = json.dumps
-    config.write_text(
-        "# Written by scripts/setup.sh: HiGHS as its wheel carries it. Without this file cargo builds it from source.\n"
+    text = (
+        f"{OURS}\n"
         "[env]\n"
         f"PKG_CONFIG = {quoted(str(only(folder / 'pkgconf', 'pkgconf')))}\n"
         f"PKG_CONFIG_PATH = {quoted(str(folder / 'highs'))}\n"
@@ -142,6 +146,13 @@ def configure(folder, checkout):
         "[target.'cfg(unix)']\n"
         f"rustflags = [\"-Clink-arg=-Wl,-rpath,{folder}/highs/lib\"]\n"
     )
+    there = config.read_text() if config.exists() else OURS
+    if there.startswith(OURS):
+        config.write_text(text)
+    elif f"{folder}/highs/lib" not in there:
+        ours = folder / "config.toml"
+        ours.write_text(text)
+        sys.exit(f"{config} is not from setup.sh and stays as it is; for the prebuilt one add what is in {ours} to it")
 
 
 def main(arguments):

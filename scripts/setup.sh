@@ -58,7 +58,8 @@ prebuilt=${XDG_CACHE_HOME:-$HOME/.cache}/bench/highs-1.15.0
 [ -e "$prebuilt/complete" ] || step "HiGHS, prebuilt, with libclang for its bindings, from the Python package index (30 MB)"
 if ! reason=$(scripts/prebuilt.py "$prebuilt" 2>&1); then
     step "no prebuilt HiGHS ($reason); cargo will compile it, which takes eight CPU minutes"
-    rm -f .cargo/config.toml
+    # One of somebody else's stays, and so does what they took over from ours.
+    if head -n 1 .cargo/config.toml 2>/dev/null | grep -q '^# Written by scripts/setup.sh'; then rm .cargo/config.toml; fi
     command -v c++ >/dev/null || { echo "error: a C++ compiler is not installed (c++); HiGHS cannot be built" >&2; exit 1; }
     if ! command -v cmake >/dev/null; then
         step "cmake, which configures HiGHS' sources"

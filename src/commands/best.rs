@@ -42,6 +42,7 @@ Examples:
   bench best --campaign results/library --time 60
   bench best --update results/resnet
   bench best --check
+  bench best --check --instance 'resnet50-*'
   bench best --check --time 20000 --jobs 2";
 
 /// Arguments of `bench best`.
@@ -66,8 +67,8 @@ pub struct Arguments {
     /// With --check, seed of the sample [default: another one each time]
     #[arg(long, value_name = "N", requires = "check")]
     seed: Option<u64>,
-    /// Show, or with --campaign work on, only instances that match
-    #[arg(long, value_name = "GLOB", conflicts_with_all = ["update", "check"])]
+    /// Show, or with --campaign work on, or with --check check, only instances that match
+    #[arg(long, value_name = "GLOB", conflicts_with = "update")]
     instance: Option<String>,
     /// Folder of best-known.csv and its schedules [default: results]
     #[arg(long, value_name = "DIR")]
@@ -118,11 +119,13 @@ fn campaign(arguments: &Arguments, library: &Library, folder: &Path, results: &P
 }
 
 fn check(arguments: &Arguments, library: &Library, folder: &Path) -> Result<(), Failure> {
-    let (schedules, mut differences) = best::check(folder)?;
+    let entries = best::read_some(folder, arguments.instance.as_deref())?;
+    let (schedules, mut differences) = best::check(folder, &entries);
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seed = arguments.seed.unwrap_or(clock.as_secs());
     let trial = Trial { time: arguments.time.unwrap_or(PROOFS), jobs: arguments.jobs.unwrap_or(1), seed };
-    let Proofs { again, not_again, differences: unproved } = best::prove(&library.root, folder, trial, &interrupts()?)?;
+    let Proofs { again, not_again, differences: unproved } =
+        best::prove(&library.root, folder, &entries, trial, &interrupts()?)?;
     differences.extend(unproved);
     let checked = count(schedules, "schedule");
     let late = if not_again > 0 { format!(", {not_again} not this time") } else { String::new() };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use remat_core::io::read_schedule;
@@ -19,6 +20,7 @@ use crate::harness::records::paths::{RESTORE, schedule_path};
 use crate::harness::records::select::{label, latest_named};
 use crate::harness::records::{self, COLUMNS, Record, folder_of};
 use crate::harness::run::execute::judged;
+use crate::harness::run::plan::Subject;
 
 /// Arguments of `bench check`.
 #[derive(Debug, Args)]
@@ -68,8 +70,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let path = batches::schedule_path(&folder, row);
         if !path.is_file() {
             missing.push(path);
-        } else if let Err(difference) = check_search(row, &folder) {
-            differences.push(format!("{} {} largest batch: {difference}", row.network, row.label));
+            continue;
+        }
+        match network_of(row) {
+            Err(why) => *without.entry(why).or_insert(0) += 1,
+            Ok(subject) => {
+                if let Err(difference) = check_search(row, &subject, &path) {
+                    differences.push(format!("{} {} largest batch: {difference}", row.network, row.label));
+                }
+            }
         }
     }
     let checked = count(rows.len() + searches.len(), "row");
@@ -118,27 +127,29 @@ fn check(row: &Record, instance: &Instance, folder: &Path) -> Result<(), String>
     if error.is_empty() || row.is_error() { Ok(()) } else { Err(error) }
 }
 
-/// What differs between a search's row and the schedule of its largest batch, if anything: the network is
-/// made anew at that batch.
-fn check_search(row: &BatchRow, folder: &Path) -> Result<(), String> {
-    let names = row.names();
+/// A search's network at its largest batch, made anew.
+///
+/// # Errors
+/// Its instances are not found, or not as they were.
+fn network_of(row: &BatchRow) -> Result<Arc<Subject>, String> {
     let temporary = std::env::temp_dir().join(format!("bench-check-{}", std::process::id()));
     let words = |failure: Failure| failure.to_string();
-    let mut network = Network::read(&Library::locate(), &names, &temporary).map_err(words)?;
-    let subject = network.at(row.largest.unwrap_or_default()).map_err(words);
-    let subject = subject?;
-    let instance = &subject.instance;
-    let found = instance.hash().to_string();
-    if found != row.instance_hash {
-        let (there, names) = (&row.instance_hash, &row.instances);
-        return Err(format!(
-            "{names} have changed: the hash is {found}, the row is about {there}; run the suite again"
-        ));
+    let mut network = Network::read(&Library::locate(), &row.names(), &temporary).map_err(words)?;
+    let subject = network.at(row.largest.unwrap_or_default()).map_err(words)?;
+    let found = subject.instance.hash().to_string();
+    if found == row.instance_hash {
+        return Ok(subject);
     }
-    let (_, schedule) =
-        read_schedule(&batches::schedule_path(folder, row), instance).map_err(|error| error.to_string())?;
+    let (there, names) = (&row.instance_hash, &row.instances);
+    Err(format!("{names} have changed: the hash is {found}, the row is about {there}; run the suite again"))
+}
+
+/// What differs between a search's row and the schedule of its largest batch, if anything.
+fn check_search(row: &BatchRow, subject: &Subject, path: &Path) -> Result<(), String> {
+    let instance = &subject.instance;
+    let (_, schedule) = read_schedule(path, instance).map_err(|error| error.to_string())?;
     let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
-    let allowed = time_limit(&subject, row.extra_forwards);
+    let allowed = time_limit(subject, row.extra_forwards);
     same("store_all_time", row.store_all_time, subject.baseline.time)?;
     same("allowed_time", row.allowed_time, allowed)?;
     same("simulated_time", row.simulated_time, simulation.time)?;

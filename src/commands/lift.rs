@@ -118,11 +118,21 @@ fn model(arguments: &Arguments) -> Result<PathBuf, Failure> {
     }
     let plain = Format::ALL.map(|format| arguments.solution.with_extension(format.ending()));
     let compressed = plain.clone().map(|path| PathBuf::from(format!("{}.{COMPRESSED}", path.display())));
-    let found = plain.iter().chain(&compressed).find(|path| path.is_file()).cloned();
-    found.ok_or_else(|| {
-        let near = plain.map(|path| path.display().to_string()).join(", ");
-        Failure::input(format!("none of {near} is there; name the exported model with --model"))
-    })
+    let names = |paths: &[PathBuf], between| {
+        paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(between)
+    };
+    let found: Vec<PathBuf> = plain.iter().chain(&compressed).filter(|path| path.is_file()).cloned().collect();
+    match found.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(Failure::input(format!(
+            "none of {} is there; name the exported model with --model",
+            names(&plain, ", ")
+        ))),
+        several => Err(Failure::input(format!(
+            "the solution could be of {}; say of which with --model",
+            names(several, " or of ")
+        ))),
+    }
 }
 
 /// Bytes in which a model's comments are looked for.

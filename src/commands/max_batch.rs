@@ -36,7 +36,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     /// One network at two or more batch sizes: instance files, or names under instances/
-    #[arg(value_name = "INSTANCE", num_args = 2.., required = true)]
+    #[arg(value_name = "INSTANCE", required = true)]
     instances: Vec<String>,
     /// Methods: METHOD or METHOD[name=value,...]
     #[arg(long, short, value_name = "METHOD,...", num_args = 1.., required = true)]

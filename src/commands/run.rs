@@ -230,6 +230,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.launcher == Launcher::Slurm {
         return on_slurm(arguments, &sweep, &runs);
     }
+    if arguments.force {
+        match Known::of(&sweep.folder) {
+            Ok(known) => known.none_coming(&sweep.folder)?,
+            Err(failure) => {
+                output::info(&format!("whether tasks of a cluster are on their way is not known: {failure}"))
+            }
+        }
+    }
     sweep.perform(&runs, &interrupts()?)?;
     report(arguments, &sweep, &runs)
 }

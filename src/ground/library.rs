@@ -93,7 +93,7 @@ impl Library {
         }
     }
 
-    /// The entries that match any of some patterns, each pattern matching at least one.
+    /// The entries that match any of some patterns, each pattern matching at least one, or naming a file by its absolute path.
     ///
     /// # Errors
     /// A pattern is malformed or matches nothing.
@@ -101,16 +101,21 @@ impl Library {
         let entries = self.entries()?;
         let mut chosen: Vec<Entry> = Vec::new();
         for pattern in patterns {
-            let glob = glob(pattern)?;
-            let found: Vec<_> = entries.iter().filter(|entry| glob.matches_name(&entry.key)).collect();
+            let found = if let Some(entry) = named(pattern, &entries) {
+                vec![entry]
+            } else {
+                let glob = glob(pattern)?;
+                entries.iter().filter(|entry| glob.matches_name(&entry.key)).cloned().collect()
+            };
             if found.is_empty() {
                 return Err(Failure::input(format!(
-                    "no instance under instances/ matches {pattern:?}; `bench instances list` shows what is there"
+                    "no instance under instances/ matches {pattern:?}, and no such file is there (those of a suite are relative \
+                     to its folder); `bench instances list` shows what is under instances/"
                 )));
             }
             for entry in found {
-                if !chosen.contains(entry) {
-                    chosen.push(entry.clone());
+                if !chosen.contains(&entry) {
+                    chosen.push(entry);
                 }
             }
         }
@@ -160,6 +165,14 @@ pub fn glob(pattern: &str) -> Result<InstanceGlob, Failure> {
         let words = "a bracket has no partner; expected something like 'resnet/*'";
         Err(Failure::input(format!("{pattern:?} is not a pattern: {words}")))
     }
+}
+
+/// The file that an absolute path names, as the library calls it where it is in there.
+fn named(path: &str, entries: &[Entry]) -> Option<Entry> {
+    let path = Path::new(path);
+    let is_it = |entry: &&Entry| std::path::absolute(&entry.path).is_ok_and(|there| there == path);
+    let other = || Entry { key: stem_of(&path.to_string_lossy()).to_owned(), path: path.to_owned() };
+    (path.is_absolute() && path.is_file()).then(|| entries.iter().find(is_it).cloned().unwrap_or_else(other))
 }
 
 /// A file name without the ending of an instance file.

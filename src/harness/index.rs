@@ -86,14 +86,19 @@ impl Index {
         Ok(Self { lines: lines.into_iter().map(|line: Line| (line.name.clone(), line)).collect() })
     }
 
-    /// The index of what is in the library; an instance that breaks a rule has no line.
+    /// The index of what is in the library, and what is wrong with files that have no line because they break a rule.
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn made(library: &Library) -> Result<Self, Failure> {
-        let lines =
-            library.entries()?.into_iter().filter_map(|entry| Some((entry.key.clone(), Line::made(&entry).ok()?)));
-        Ok(Self { lines: lines.collect() })
+    pub fn made(library: &Library) -> Result<(Self, Vec<Failure>), Failure> {
+        let (mut lines, mut broken) = (BTreeMap::new(), Vec::new());
+        for entry in library.entries()? {
+            match Line::made(&entry) {
+                Ok(line) => drop(lines.insert(entry.key, line)),
+                Err(failure) => broken.push(failure),
+            }
+        }
+        Ok((Self { lines }, broken))
     }
 
     /// Writes the index.

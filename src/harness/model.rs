@@ -11,7 +11,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use remat_core::Instance;
 use remat_core::io::replace;
-use remat_formulations::{Encoding, Format, METHODS, Spec};
+use remat_formulations::{Encoding, Format, METHODS, MethodError, Spec};
 
 use crate::ground::failure::Failure;
 use crate::ground::host::VERSION;
@@ -46,7 +46,11 @@ impl<'a> Model<'a> {
         let impossible =
             |error: &dyn std::fmt::Display| Failure::failed(format!("{} on {}: {error}", spec.id, instance.name()));
         method.supports(instance).map_err(|reason| impossible(&reason))?;
-        let encoding = encode(instance, &parameters, bytes).map_err(|error| impossible(&error))?;
+        let encoding = encode(instance, &parameters, bytes).map_err(|error| match error {
+            // The method takes the instance: what it lacks is a model within the budget, and why.
+            MethodError::Unsupported(reason) => impossible(&reason),
+            error => impossible(&error),
+        })?;
         Ok(Self { encoding, setting: format!("{}[{parameters}]", spec.id), instance, bytes })
     }
 

@@ -29,7 +29,7 @@ pub struct Suite {
     pub title: String,
     /// What the suite shows, and how to misread it.
     pub analysis: String,
-    /// Patterns relative to `instances/`.
+    /// Patterns relative to `instances/`, and files, relative to the suite's.
     pub instances: Vec<String>,
     /// Budgets: sizes, or fractions of store-all's peak.
     pub budgets: Vec<Budget>,
@@ -305,6 +305,10 @@ pub fn read_file(path: &Path) -> Result<SuiteFile, Failure> {
     for method in &mut suite.methods {
         method.command = located(&method.command, folder);
     }
+    let networks = suite.max_batch.iter_mut().flat_map(|search| &mut search.networks);
+    for names in std::iter::once(&mut suite.instances).chain(networks) {
+        *names = located(names, folder);
+    }
     Ok(SuiteFile { suite, text })
 }
 
@@ -339,13 +343,13 @@ fn check_programs(suite: &Suite) -> Result<(), String> {
     }
 }
 
-/// The words of a command, those that name a file in a folder with their whole path.
-fn located(command: &[String], folder: &Path) -> Vec<String> {
+/// Words of a command or names of instances, those that name a file in a folder with their whole path.
+fn located(words: &[String], folder: &Path) -> Vec<String> {
     let whole = |word: &String| {
         let path = std::path::absolute(folder.join(word)).ok().filter(|path| path.is_file());
         path.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or_else(|| word.clone())
     };
-    command.iter().map(whole).collect()
+    words.iter().map(whole).collect()
 }
 
 fn check(suite: &Suite) -> Result<(), String> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use indicatif::ProgressBar;
 use remat_formulations::Limits;
 
 use crate::ground::failure::Failure;
@@ -111,6 +112,7 @@ impl<'a> Sweep<'a> {
             logs: Some(self.folder.join("logs")),
             unfinished: Some(self.folder.join(journal::FOLDER)),
             host: self.host.get_or_init(|| Host::new(&self.library.root)).clone(),
+            progress: ProgressBar::hidden(),
         }
     }
 

@@ -64,6 +64,7 @@ fn what_is_no_family_ends_with_the_element() {
     let mistakes = [
         "max-batch net-b1 counter --methods store-all --memory 99",
         "max-batch net-b1 net-b1 --methods store-all --memory 99",
+        "max-batch net-b1 --methods store-all --memory 99",
         "max-batch net-b1 net-b2 --methods store-all --memory 99 --most 0",
     ];
     let mut shown = Vec::new();
@@ -233,6 +234,18 @@ fn the_schedule_of_a_largest_batch_is_kept_and_checked() {
     std::fs::write(&batches, &text).unwrap();
     std::fs::remove_dir_all(checkout.path("results/both/schedules/max-batch")).unwrap();
     assert!(checkout.bench("check results/both").last_error().contains("store-all@"));
+}
+
+#[test]
+fn a_search_whose_network_is_not_found_is_counted_apart() {
+    let checkout = with_suite("");
+    checkout.ok("run --suite both --methods store-all --no-plots");
+    std::fs::remove_file(checkout.path("instances/net-b1.json")).unwrap();
+    let done = checkout.bench("check results/both");
+    assert_eq!(done.code, Some(1));
+    assert!(done.stdout.starts_with("not checked, 1 row: no instance \"net-b1\""), "{}", done.stdout);
+    let words = "error: 1 of 2 rows not checked: 1 instance not found or not as they were; run inside the checkout";
+    assert_eq!(done.last_error(), words);
 }
 
 #[test]

@@ -161,6 +161,19 @@ fn a_schedule_that_is_gone_is_named_by_a_check() {
 }
 
 #[test]
+fn a_check_of_some_instances_looks_at_no_others() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods rotor-persistent --budgets 1.0x --out run");
+    checkout.ok("best --update run");
+    std::fs::remove_dir_all(checkout.path("results/best-known/counter")).unwrap();
+    assert_eq!(checkout.bench("best --check --time 1").code, Some(1));
+    assert_eq!(checkout.bench("best --check --time 1 --instance counter").code, Some(1));
+    checkout.ok("best --check --time 1 --instance random*");
+    let nothing = checkout.bench("best --check --instance other");
+    assert!(nothing.code == Some(2) && nothing.last_error().contains("matches \"other\""), "{}", nothing.stderr);
+}
+
+#[test]
 fn a_check_names_what_does_not_follow_and_what_is_not_proved_again() {
     for (column, value, words) in [
         ("gap", "7.5", "do not follow"),

@@ -146,7 +146,14 @@ fn a_solution_that_cannot_be_used_is_one_error() {
         assert!(done.code == Some(2) && done.last_error().starts_with(&words), "{}", done.stderr);
     }
     let impossible = checkout.bench("export layers --method checkmate-ilp --budget 3");
-    assert!(impossible.last_error().contains("infeasible, no model"), "{}", impossible.stderr);
+    assert!(impossible.last_error().contains("on layers: one operator alone needs "), "{}", impossible.stderr);
+    assert!(impossible.last_error().ends_with("than the budget 3: infeasible, no model"), "{}", impossible.stderr);
+    checkout.ok("export layers --method checkmate-ilp --budget 0.85x --format lp -o two.lp");
+    checkout.ok("export layers --method checkmate-ilp --budget 0.85x -o two.mps");
+    assert_eq!(
+        checkout.bench("lift two.sol").last_error(),
+        "error: the solution could be of two.mps or of two.lp; say of which with --model"
+    );
 }
 
 #[test]

@@ -53,6 +53,22 @@ fn the_list_comes_from_the_index_and_never_from_a_stale_line() {
 }
 
 #[test]
+fn files_that_are_no_instances_are_named_and_the_others_have_their_lines() {
+    let checkout = Checkout::new();
+    std::fs::write(checkout.path("instances/small/broken.json"), "{").unwrap();
+    for command in ["instances index", "instances index --check"] {
+        let done = checkout.bench(command);
+        assert_eq!(done.code, Some(1));
+        assert!(
+            done.stderr.contains("instances/index.csv: 2 instances\ninstances/small/broken.json: "),
+            "{}",
+            done.stderr
+        );
+        assert_eq!(done.last_error(), "error: 1 file without a line, for no instance is in it");
+    }
+}
+
+#[test]
 fn the_committed_index_is_that_of_the_instances() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_bench"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -35,6 +35,7 @@ mod report;
 mod reproduce;
 mod results;
 mod rows;
+mod setup;
 mod site;
 #[cfg(feature = "faults")]
 mod slurm;

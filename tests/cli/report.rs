@@ -71,7 +71,18 @@ fn a_schedule_that_is_not_what_its_row_says_is_not_shown() {
     std::fs::remove_file(path).unwrap();
     checkout.ok("report results/mini");
     let page = std::fs::read_to_string(checkout.path("results/mini/report.html")).unwrap();
-    assert!(page.contains("1 schedule could not be shown:") && page.contains("No schedule is kept"));
+    assert!(page.contains("that could not be shown: 1<") && page.contains("No schedule is kept"));
+}
+
+#[test]
+fn what_is_wrong_with_several_schedules_is_said_once() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --instances counter --methods rotor-persistent --no-plots");
+    std::fs::remove_file(checkout.path("instances/small/counter.json")).unwrap();
+    checkout.ok("report results/mini");
+    let page = std::fs::read_to_string(checkout.path("results/mini/report.html")).unwrap();
+    assert_eq!(page.matches("no instance &quot;counter&quot; with the hash ").count(), 1);
+    assert!(page.contains("that could not be shown: 2<") && page.contains(" (2 times)</li>"));
 }
 
 #[test]

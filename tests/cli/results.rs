@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::checkout::{Checkout, rows};
+use crate::checkout::{Checkout, SUITE, rows};
 
 #[test]
 fn the_table_is_the_same_in_every_format() {
@@ -209,6 +209,60 @@ fn solve_fails_where_there_is_no_schedule() {
     assert!(done.last_error().contains("store-all ignores budgets"), "{}", done.stderr);
     assert!(done.last_error().contains("; store-all needs "), "{}", done.stderr);
     assert!(done.stderr.starts_with("s.json: left as it was\n"), "{}", done.stderr);
+}
+
+#[test]
+fn a_suite_names_files_relative_to_its_own_folder() {
+    let checkout = Checkout::new();
+    std::fs::create_dir(checkout.path("elsewhere")).unwrap();
+    std::fs::rename(checkout.path("instances/small/counter.json"), checkout.path("elsewhere/trace.json")).unwrap();
+    let random = checkout.path("instances/small/random.json.zst");
+    let suite = SUITE.replace("\"small/*\"", &format!("\"trace.json\", \"small/*\", {:?}", random.to_string_lossy()));
+    std::fs::write(checkout.path("elsewhere/mini.toml"), &suite).unwrap();
+    let run = "run --suite elsewhere/mini.toml --no-plots --methods store-all --out out";
+    checkout.ok(run);
+    let mut names: Vec<_> = rows(&checkout.path("out/records.csv")).iter().map(|row| row["instance"].clone()).collect();
+    names.sort();
+    assert_eq!(names, ["counter", "random"]);
+    checkout.ok("check out");
+    let one = checkout.ok(&format!("{run} --force --list --instances trace"));
+    assert!(one.stdout.starts_with("counter ") && one.stdout.ends_with("\n1 run\n"), "{}", one.stdout);
+    std::fs::write(checkout.path("elsewhere/mini.toml"), suite.replace("trace.json", "gone.json")).unwrap();
+    let gone = checkout.bench(run);
+    assert_eq!(gone.code, Some(2));
+    assert!(
+        gone.last_error().contains("and no such file is there (those of a suite are relative to its folder)"),
+        "{}",
+        gone.stderr
+    );
+}
+
+#[test]
+fn solve_says_whether_a_network_fits_and_which_budget_would_do() {
+    let checkout = Checkout::new();
+    let ample = checkout.ok("solve counter --budget 1.0x");
+    assert!(ample.stdout.contains("fits           yes, no slower than store-all, which needs "), "{}", ample.stdout);
+    assert!(ample.stderr.starts_with("-o FILE.json keeps the schedule"), "{}", ample.stderr);
+    let tight = checkout.ok("solve counter --budget 0.6x -o s.json");
+    assert!(tight.stdout.contains("% slower than store-all") && tight.stderr.is_empty(), "{}", tight.stderr);
+    let none = checkout.bench("solve counter --budget 3");
+    assert!(none.stdout.contains("fits           no: it is proved that no schedule does\n"), "{}", none.stdout);
+    let (_, fraction) = none.last_error().split_once("; auto has a schedule at --budget ").unwrap();
+    let (fraction, _) = fraction.split_once(", with a peak of ").unwrap();
+    checkout.ok(&format!("solve counter --budget {fraction}"));
+    let of_class = checkout.bench("solve counter --method rotor-persistent --budget 3");
+    let words = "no schedule of the class \"chain, memory-persistent\" does: proved; others may";
+    assert!(of_class.stdout.contains(words), "{}", of_class.stdout);
+    // The library is asked, too.
+    checkout.ok("run --suite mini --methods rotor-persistent --instances counter --no-plots --out run");
+    checkout.ok("best --update run");
+    let known = checkout.bench("solve counter --method store-all --budget 3");
+    let words = "; the least peak in the library of best-known values is ";
+    assert!(
+        known.last_error().contains(words) && known.last_error().ends_with(", by rotor-persistent"),
+        "{}",
+        known.stderr
+    );
 }
 
 #[test]

@@ -130,6 +130,25 @@ fn tasks_on_their_way_keep_other_limits_out() {
 }
 
 #[test]
+fn a_run_that_drops_rows_here_waits_for_the_tasks_of_a_cluster() {
+    let checkout = Checkout::new();
+    let run = |how: &[&str]| -> Done {
+        let run = ["run", "--suite", "mini", "--methods", "store-all", "--no-plots"];
+        command(&checkout, &[&run[..], how].concat()).output().unwrap().into()
+    };
+    let submitted =
+        command(&checkout, &["run", "--suite", "mini", "--launcher", "slurm", "--chunk", "1"]).output().unwrap();
+    assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
+    std::fs::write(checkout.path("bin/pending"), "").unwrap();
+    let refused = run(&["--force"]);
+    assert!(refused.last_error().contains("are queued or running for this folder; cancel them"), "{}", refused.stderr);
+    assert_eq!(refused.code, Some(2));
+    std::fs::remove_file(checkout.path("bin/pending")).unwrap();
+    let done = run(&["--force"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+}
+
+#[test]
 fn a_task_that_begins_again_leaves_out_what_has_been_taken_over() {
     let checkout = Checkout::new();
     let run =

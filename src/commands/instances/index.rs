@@ -28,11 +28,12 @@ pub struct Arguments {
 /// Writes or checks the index.
 ///
 /// # Errors
-/// There is no folder, the file cannot be written, or it is not that of the instances.
+/// There is no folder, the file cannot be written, or it is not that of the instances. A file is no instance: the others
+/// have their lines.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let library = Library::locate();
-    let made = Index::made(&library)?;
-    if made.len() == 0 {
+    let (made, broken) = Index::made(&library)?;
+    if made.len() == 0 && broken.is_empty() {
         return Err(Failure::input("there is no instance under instances/ here; run inside a checkout"));
     }
     if arguments.check {
@@ -45,5 +46,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         made.write(&library)?;
     }
     output::info(&format!("{}: {}", Index::path(&library).display(), count(made.len(), "instance")));
-    Ok(())
+    broken.iter().for_each(|failure| output::info(&failure.to_string()));
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let it = if broken.len() == 1 { "it" } else { "them" };
+    Err(Failure::failed(format!("{} without a line, for no instance is in {it}", count(broken.len(), "file"))))
 }

@@ -1,6 +1,7 @@
 //! `bench solve`: a schedule for one instance and one budget, checked by the simulator.
 
 mod addresses;
+mod fit;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,9 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use remat_allocation::plan::PlanDocument;
-use remat_core::format::MemoryUnit;
 use remat_core::io::{could_write_json, write_json};
-use remat_formulations::staged::joint::Joint;
 use remat_formulations::{BudgetUse, Limits, Spec, Termination};
 
 use addresses::WithAddresses;
@@ -25,7 +24,7 @@ use crate::ground::output;
 use crate::ground::size::{Budget, Size};
 use crate::harness::records::{Ending, Record};
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
-use crate::harness::run::{Allowance, Conditions, Row, Run, execute, interrupts};
+use crate::harness::run::{Allowance, Conditions, Row, Run, execute, interrupts, progress};
 use crate::views::plot;
 
 const AFTER_HELP: &str = "\
@@ -116,7 +115,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         WithAddresses { row, plan: None, ran_out: None }
     };
     let record = &row.record;
-    let text = arguments.format.render(record, text)?;
+    let unpacked = "not known: there is a schedule, and no addresses within the budget were found";
+    let fits = if ran_out.is_some() { unpacked.into() } else { fit::answer(record) };
+    let text = arguments.format.render(record, |record| text(record, fits))?;
     // What took the time is saved before anything else can fail.
     let saved = save(arguments, &row, plan.as_ref());
     let shown = output::result(&text);
@@ -126,13 +127,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Interrupted(format!("interrupted; {}", what_is_there(record))));
     }
     if record.is_solved() {
+        if arguments.output.is_none() && arguments.format == ReportFormat::Text {
+            output::info("-o FILE.json keeps the schedule, for `bench verify` and for training with it");
+        }
         return Ok(());
     }
     for path in [&arguments.output, &arguments.arena].into_iter().flatten().filter(|path| path.exists()) {
         output::info(&format!("{}: left as it was", path.display()));
     }
-    let hint = ran_out.is_none().then(|| needed(&run.subject, record)).flatten().unwrap_or_default();
-    Err(Failure::failed(ran_out.unwrap_or_else(|| why_unsolved(record)) + &hint))
+    Err(Failure::failed(
+        ran_out.unwrap_or_else(|| why_unsolved(record) + &fit::needed(arguments, &library, &run, record, &stop)),
+    ))
 }
 
 /// What a run that was interrupted leaves.
@@ -199,7 +204,10 @@ fn solve(
     };
     let ignores = run.method.about().budgets == BudgetUse::Ignored;
     let asked = if ignores { RunBudget { text: String::new(), bytes: None } } else { budget.clone() };
-    let mut rows = execute(run, &[asked], &Conditions::bare(allowance, &library.root), stop);
+    let progress = progress::line();
+    let conditions = Conditions { progress: progress.clone(), ..Conditions::bare(allowance, &library.root) };
+    let mut rows = execute(run, &[asked], &conditions, stop);
+    progress.finish_and_clear();
     let mut row = rows.pop().ok_or_else(|| Failure::failed("internal error: a run without a row"))?;
     if ignores {
         hold_to(&mut row, budget);
@@ -226,24 +234,6 @@ fn why_unsolved(record: &Record) -> String {
     format!("no schedule of {} by {}: {ending}{words}", record.instance, record.method)
 }
 
-/// What to ask for where a budget was too small for a schedule.
-fn needed(subject: &Subject, record: &Record) -> Option<String> {
-    let (budget, Subject { instance, baseline, .. }) = (record.budget_size?, subject);
-    if !matches!(record.termination, Ending::Ran(Termination::Infeasible | Termination::NotFound)) {
-        return None;
-    }
-    let unit = record.memory_unit;
-    let bytes = |bytes: u64| format::bytes(bytes, unit);
-    let least = Joint::of_fastest(instance).ok().map(|joint| joint.least_peak());
-    let alone = least.filter(|&least| least > budget).map(|least| {
-        format!(", and one operator alone {} with the fastest implementations in the instance's order", bytes(least))
-    });
-    let is_bare = record.budget.bytes().all(|digit| digit.is_ascii_digit());
-    let meant = is_bare && unit == MemoryUnit::Bytes && least.is_some_and(|least| budget < least / 1000);
-    let meant = if meant { format!("; {budget} is {budget} bytes: did you mean {budget}GiB?") } else { String::new() };
-    Some(format!("; store-all needs {}{}{meant}", bytes(baseline.peak_bytes), alone.unwrap_or_default()))
-}
-
 /// How a row without a schedule ended, in words.
 fn ending_words(record: &Record) -> String {
     let words = match record.termination {
@@ -261,7 +251,7 @@ fn ending_words(record: &Record) -> String {
     words.into()
 }
 
-fn text(record: &Record) -> String {
+fn text(record: &Record, fits: String) -> String {
     let (time_unit, memory_unit) = (record.time_unit, record.memory_unit);
     let time = |value: Option<u64>| value.map_or("-".into(), |value| format::time(value, time_unit));
     let bytes = |value: Option<u64>| value.map_or("-".into(), |value| format::bytes(value, memory_unit));
@@ -274,6 +264,7 @@ fn text(record: &Record) -> String {
         ("instance", format!("{} ({})", record.instance, record.instance_hash)),
         ("method", format!("{}[{}]", record.method, record.parameters)),
         ("budget", budget),
+        ("fits", fits),
         ("termination", record.termination.to_string()),
         ("time", format!("{} (claimed {}), {overhead}", time(record.simulated_time), time(record.claimed_time))),
         ("peak", format!("{} (claimed {})", bytes(record.simulated_peak), bytes(record.claimed_peak))),

@@ -14,7 +14,7 @@ use remat_formulations::search::incumbent::TOLERANCE;
 use remat_formulations::{Class, Limits, Spec, Termination};
 
 use super::relations::settle;
-use super::{Entry, Status, read, read_some};
+use super::{Entry, Status};
 use crate::ground::failure::Failure;
 use crate::ground::host::cores;
 use crate::ground::output;
@@ -32,17 +32,13 @@ const PATIENCE: (f64, f64) = (4.0, 2.0);
 /// What a schedule file comes to: time, peak and class.
 type Simulated = Result<(u64, u64, Class), String>;
 
-/// Simulates every schedule again, and holds the entries against each other; returns how many schedules there are, and
-/// what is not as it should be.
-///
-/// # Errors
-/// The file is none of ours, or has no entry.
-pub fn check(folder: &Path) -> Result<(usize, Vec<String>), Failure> {
-    let entries = read_some(folder, None)?;
+/// Simulates the schedules of some entries again, and holds these against each other: all entries of an instance, or none of
+/// them. Returns how many schedules there are, and what is not as it should be.
+pub fn check(folder: &Path, entries: &[Entry]) -> (usize, Vec<String>) {
     let mut instances = Instances::new(folder);
     let mut simulated: BTreeMap<&str, Simulated> = BTreeMap::new();
     let mut differences = Vec::new();
-    for entry in &entries {
+    for entry in entries {
         if entry.time.is_some() {
             let known =
                 simulated.entry(&entry.schedule).or_insert_with(|| simulated_again(entry, folder, &mut instances));
@@ -51,13 +47,13 @@ pub fn check(folder: &Path) -> Result<(usize, Vec<String>), Failure> {
         differences.extend(uncovered(entry).map(|words| about(entry, &words)));
     }
     let count = simulated.len();
-    let mut settled = entries.clone();
+    let mut settled = entries.to_vec();
     differences.extend(settle(&mut settled));
     for entry in entries.iter().filter(|entry| !settled.contains(entry)) {
         differences
             .push(about(entry, "other lines of the table say more, or status or gap do not follow from the line"));
     }
-    Ok((count, differences))
+    (count, differences)
 }
 
 fn about(entry: &Entry, words: &str) -> String {
@@ -127,12 +123,17 @@ pub struct Proofs {
 /// time is up or none is left.
 ///
 /// # Errors
-/// The file is none of ours, or interrupted.
-pub fn prove(root: &Path, folder: &Path, trial: Trial, stop: &Arc<AtomicBool>) -> Result<Proofs, Failure> {
+/// Interrupted.
+pub fn prove(
+    root: &Path,
+    folder: &Path,
+    entries: &[Entry],
+    trial: Trial,
+    stop: &Arc<AtomicBool>,
+) -> Result<Proofs, Failure> {
     let began = Instant::now();
-    let entries = read(folder)?;
     let mut random = Random::new(trial.seed);
-    let mut sample = origins(&entries);
+    let mut sample = origins(entries);
     sample.retain(|entry| is_short(entry, trial.time));
     sample.sort_by_cached_key(|entry| (entry.status != Status::Open, random.below(u32::MAX)));
     let sample = Mutex::new(sample);

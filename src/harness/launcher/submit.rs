@@ -137,6 +137,27 @@ impl Known {
         Ok(())
     }
 
+    /// Refuses to drop the rows of a folder for which tasks are on their way: theirs would lie among the new ones.
+    ///
+    /// # Errors
+    /// A task is queued or running.
+    pub fn none_coming(&self, results: &Path) -> Result<(), Failure> {
+        let is_coming = |batch: &&Batch| {
+            let Coming { rows, searches } = self.coming(std::slice::from_ref(*batch));
+            !rows.is_empty() || !searches.is_empty()
+        };
+        let batches = self.batches.iter().filter(is_coming).flat_map(|batch| &batch.arrays);
+        let names: Vec<&str> = batches.map(|array| array.name.as_str()).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::input(format!(
+            "{}: tasks of a cluster are queued or running for this folder; cancel them first (scancel --name={}), or wait for them",
+            results.display(),
+            names.join(",")
+        )))
+    }
+
     /// What tasks of some batches that are queued or running will bring.
     fn coming(&self, batches: &[Batch]) -> Coming {
         let mut coming = Coming::default();

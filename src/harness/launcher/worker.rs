@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicBool;
 
 use super::batch::{self, Batch, Work};
 use crate::ground::failure::Failure;
-use crate::ground::host::Host;
 use crate::ground::library::Library;
 use crate::ground::names::file_name;
 use crate::ground::output;
@@ -41,10 +40,9 @@ pub fn run(plan: &Path, task: usize, stop: Arc<AtomicBool>) -> Result<(), Failur
     let _share = parts::share(&results)?;
     let part = parts::folder(&results, &name(&batch, task));
     let conditions = Conditions {
-        allowance: batch.allowance,
         logs: Some(results.join("logs")),
         unfinished: Some(results.join(journal::FOLDER)),
-        host: Host::new(&batch.root),
+        ..Conditions::bare(batch.allowance, &batch.root)
     };
     let task = Task { batch: &batch, results, part, conditions, stop };
     task.runs(work)?;

@@ -34,6 +34,9 @@ use crate::harness::run::{Conditions, execute};
 use crate::harness::suite::SuiteMethod;
 use search::{Found, Verdict};
 
+/// Where instances of a family come from.
+const TRACE: &str = "such as `remat-profiler trace --device flops --batch N` writes";
+
 /// What is asked of every method.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
@@ -71,12 +74,15 @@ impl Network {
         }
         let [first, second, others @ ..] = documents.as_slice() else {
             let words = instances.join(", ");
-            return Err(Failure::input(format!("{words:?} is no family; name one network at two batch sizes")));
+            return Err(Failure::input(format!(
+                "{words} alone does not say what other batches need; name the same network at a second batch size, {TRACE}"
+            )));
         };
         let wrong = |error| match error {
-            FamilyError::Differs { .. } | FamilyError::NotAffine { .. } => {
-                Failure::input(format!("{} and {}: {error}", first.name, second.name))
+            FamilyError::NotAffine { .. } => {
+                Failure::input(format!("{} and {}: {error}, {TRACE}", first.name, second.name))
             }
+            FamilyError::Differs { .. } => Failure::input(format!("{} and {}: {error}", first.name, second.name)),
             // The others name the instances themselves.
             error => Failure::input(error),
         };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use indicatif::ProgressBar;
 use remat_core::Instance;
 use remat_core::schedule::ScheduleDocument;
 use remat_formulations::method::claim::Strength;
@@ -17,6 +18,7 @@ use super::judge::{Verdict, judge};
 use super::logs;
 use super::plan::{Run, RunBudget};
 use super::program;
+use super::progress;
 use crate::ground::host::{Host, SOURCES, VERSION, timestamp};
 use crate::ground::size::Budget;
 use crate::harness::baseline::{Baseline, overhead};
@@ -33,12 +35,14 @@ pub struct Conditions {
     pub unfinished: Option<PathBuf>,
     /// Where this happens.
     pub host: Host,
+    /// The line that says how far a run is.
+    pub progress: ProgressBar,
 }
 
 impl Conditions {
-    /// Conditions of a run that leaves neither logs nor answers behind.
+    /// Conditions of a run that leaves neither logs nor answers behind, and does not say how far it is.
     pub fn bare(allowance: Allowance, root: &Path) -> Self {
-        Self { allowance, logs: None, unfinished: None, host: Host::new(root) }
+        Self { allowance, logs: None, unfinished: None, host: Host::new(root), progress: ProgressBar::hidden() }
     }
 
     /// The same for searches, whose runs have a wall limit of their own and are not taken up again.
@@ -149,7 +153,10 @@ fn attempt_all(
         allowance: Allowance { limits: Limits { seed: run.seed, ..allowance.limits }, ..allowance },
         log: conditions.logs.as_deref().and_then(|folder| logs::open(folder, run, budgets)),
     };
-    let hear = |message: &Message| journal.into_iter().for_each(|journal| journal.note(message));
+    let hear = |message: &Message| {
+        journal.into_iter().for_each(|journal| journal.note(message));
+        progress::show(&conditions.progress, message, run);
+    };
     let outcome = child::run(&job, &hear, interrupted).unwrap_or_else(|error| Outcome {
         heard: Heard::default(),
         death: Some((Termination::Error, format!("no worker could be started: {error}"))),

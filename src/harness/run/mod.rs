@@ -10,6 +10,7 @@ pub mod logs;
 pub mod messenger;
 pub mod plan;
 pub mod program;
+pub mod progress;
 pub mod session;
 
 pub use execute::{Conditions, Row, execute};

@@ -3,7 +3,7 @@
 //! Of several seeds the median counts, those without a schedule as the slowest. A method that ignores budgets stands at
 //! each budget with the fastest of its points that meets it, and has spent the seconds of all of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use remat_formulations::{Claim, Class, Termination};
 
@@ -65,6 +65,8 @@ pub struct Arena {
     pub cases: Vec<Case>,
     /// By contestant, then case; none where there is no row, or the method does not support the instance.
     pub outcomes: Vec<Vec<Option<Outcome>>>,
+    /// Labels of the methods that are not here because they support none of the instances.
+    pub unsupported: Vec<String>,
     /// The longest that any run was allowed, or else took: where primal integrals end. In seconds.
     pub horizon: f64,
 }
@@ -114,7 +116,8 @@ impl Arena {
         let longest = |seconds: &mut dyn Iterator<Item = f64>| seconds.fold(0.0, f64::max);
         let limit = longest(&mut all().filter_map(|outcome| outcome.limit));
         let horizon = if limit > 0.0 { limit } else { longest(&mut all().map(|outcome| outcome.trajectory.end)) };
-        Self { contestants, cases, outcomes, horizon }
+        let unsupported = unsupported(records, &contestants);
+        Self { contestants, cases, outcomes, unsupported, horizon }
     }
 
     /// What became of a contestant, by case, in those that have a known schedule.
@@ -149,6 +152,13 @@ fn by_contestant<'a>(rows: &[&'a Record], claims: &BTreeMap<String, Claim>) -> B
         contestants.entry(contestant).or_default().push(row);
     }
     contestants
+}
+
+/// The labels of rows that are no contestants'.
+fn unsupported(records: &[Record], contestants: &[Contestant]) -> Vec<String> {
+    let labels: BTreeSet<(usize, String)> = records.iter().map(|row| (rank(&row.method), series_label(row))).collect();
+    let is_there = |label: &String| contestants.iter().any(|contestant| contestant.label == *label);
+    labels.into_iter().map(|(_, label)| label).filter(|label| !is_there(label)).collect()
 }
 
 fn outcome(rows: &[&Record], budget: &str, trajectories: &Trajectories<'_>) -> Option<Outcome> {
@@ -192,6 +202,7 @@ pub mod tests {
     use remat_formulations::Class;
 
     use super::*;
+    use crate::harness::records::Skipped;
     use crate::harness::records::tests::example;
 
     /// Rows of two budgets: a solver that proves one and runs out of time at the other, a heuristic that has
@@ -253,6 +264,20 @@ pub mod tests {
         let rows: Vec<_> = (0..4).flat_map(of).map(|(at, method, time)| row(names[at], method, time)).collect();
         let trajectories: Vec<_> = rows.iter().map(|row| Trajectory::new(row, Some(1.0), &[])).collect();
         Arena::new(&rows, &trajectories)
+    }
+
+    #[test]
+    fn methods_that_support_no_instance_are_no_contestants_and_not_forgotten() {
+        let row = |instance: &str, method: &str, skipped: bool| Record {
+            instance: instance.into(),
+            termination: if skipped { Ending::Skipped(Skipped::Skipped) } else { Ending::Ran(Termination::Feasible) },
+            ..example(method, Some(("0.5x", 1 << 29)))
+        };
+        let rows =
+            [row("a", "revolve", false), row("a", "dtr", true), row("b", "revolve", true), row("b", "dtr", true)];
+        let arena = Arena::new(&rows, &vec![Trajectory::default(); rows.len()]);
+        assert_eq!(arena.contestants.len(), 1);
+        assert_eq!(arena.unsupported, ["dtr"]);
     }
 
     #[test]

@@ -88,6 +88,8 @@ pub struct Series {
     pub label: String,
     /// Labels of series with the very same points.
     pub also: Vec<String>,
+    /// Where points are means: the values of all cases, for series of equal means need not be alike.
+    pub behind: Vec<Option<u64>>,
     /// Place in the legend.
     pub order: usize,
     /// Look.
@@ -107,8 +109,8 @@ pub struct Series {
 impl Series {
     /// A series without points, in its full look.
     pub fn new(label: String, order: usize, style: Style, joined: Joined) -> Self {
-        let (method, also, points, gaps, bound) = (String::new(), vec![], vec![], vec![], vec![]);
-        Self { method, label, also, order, style, secondary: false, joined, points, gaps, bound }
+        let (method, also, behind, points, gaps, bound) = (String::new(), vec![], vec![], vec![], vec![], vec![]);
+        Self { method, label, also, behind, order, style, secondary: false, joined, points, gaps, bound }
     }
 
     /// The points between which lines are drawn, cut at the gaps.
@@ -116,9 +118,9 @@ impl Series {
         self.points.chunk_by(|a, b| !self.gaps.iter().any(|&gap| a.0 < gap && gap < b.0))
     }
 
-    /// Whether it would be drawn onto another one.
-    pub fn looks_like(&self, other: &Self) -> bool {
-        let rest = (self.joined, &self.bound) == (other.joined, &other.bound);
+    /// Whether it would be drawn onto another one and says the same.
+    pub fn equals(&self, other: &Self) -> bool {
+        let rest = (self.joined, &self.bound, &self.behind) == (other.joined, &other.bound, &other.behind);
         rest && !self.points.is_empty() && self.pieces().eq(other.pieces())
     }
 }

@@ -61,11 +61,11 @@ pub fn arranged(mut series: Vec<Series>) -> Vec<Series> {
     series
 }
 
-/// Series with the very same points become one, for the last drawn would hide the others.
+/// Series with the very same points and values behind them become one, for the last drawn would hide the others.
 pub fn merge_equal(series: Vec<Series>) -> Vec<Series> {
     let mut merged: Vec<Series> = Vec::with_capacity(series.len());
     for one in series {
-        match merged.iter_mut().find(|other| other.looks_like(&one)) {
+        match merged.iter_mut().find(|other| other.equals(&one)) {
             Some(equal) => equal.also.push(one.label),
             None => merged.push(one),
         }

@@ -40,6 +40,7 @@ fn series(
     for (at, contestant) in arena.contestants.iter().enumerate() {
         let series = gathered.of(&contestant.method, contestant.label.clone(), joined);
         series.points = line(at).unwrap_or_default();
+        series.behind = arena.outcomes[at].iter().map(|outcome| outcome.as_ref()?.time).collect();
         let is_there = |place: f64| series.points.iter().any(|point| point.0.total_cmp(&place).is_eq());
         series.gaps = places.iter().copied().filter(|&place| !is_there(place)).collect();
     }
@@ -175,6 +176,26 @@ mod tests {
         let arena = Arena::new(&rows, &vec![Trajectory::default(); rows.len()]);
         let figure = profile_figure(&arena).unwrap();
         assert!(figure.subtitle.ends_with("; no schedule: fastsa"), "{}", figure.subtitle);
+    }
+
+    #[test]
+    fn methods_of_equal_means_are_one_only_where_all_their_times_are_equal() {
+        let row = |method: &str, network: &str, budget, time| Record {
+            instance: network.into(),
+            simulated_time: Some(time),
+            ..example(method, Some(budget))
+        };
+        let rows_of = |method, times: [u64; 2]| {
+            [("0.4x", 4), ("0.5x", 5)]
+                .into_iter()
+                .flat_map(move |budget| [row(method, "a", budget, times[0]), row(method, "b", budget, times[1])])
+        };
+        let times = [("revolve", [2_000_000, 4_000_000]), ("fastsa", [4_000_000, 2_000_000])];
+        let same = ("auto", [2_000_000, 4_000_000]);
+        let rows: Vec<_> = times.into_iter().chain([same]).flat_map(|(method, times)| rows_of(method, times)).collect();
+        let figure = overhead_figure(&Arena::new(&rows, &vec![Trajectory::default(); rows.len()])).unwrap();
+        let labels: Vec<_> = figure.series.iter().map(|one| (one.label.as_str(), one.also.clone())).collect();
+        assert_eq!(labels, [("revolve", vec!["auto".to_owned()]), ("fastsa", vec![])]);
     }
 
     #[test]

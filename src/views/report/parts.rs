@@ -185,8 +185,15 @@ impl Report<'_> {
                     script #schedule-data type="application/json" { (PreEscaped(self.schedules.json())) }
                 }
                 @if !self.schedules.problems.is_empty() {
-                    p.problem { (count(self.schedules.problems.len(), "schedule")) " could not be shown:" }
-                    ul { @for problem in self.schedules.problems.iter().take(SHOWN_PROBLEMS) { li { (problem) } } }
+                    p.problem { "Schedules or plans that could not be shown: " (self.schedules.problems.values().sum::<usize>()) }
+                    ul {
+                        @for (problem, times) in self.schedules.problems.iter().take(SHOWN_PROBLEMS) {
+                            li { (problem) @if *times > 1 { " (" (times) " times)" } }
+                        }
+                        @if self.schedules.problems.len() > SHOWN_PROBLEMS {
+                            li { "and " (self.schedules.problems.len() - SHOWN_PROBLEMS) " other reasons" }
+                        }
+                    }
                 }
             }
         }

@@ -30,9 +30,9 @@ pub struct Embedded {
     /// Rows with a schedule that was left out because the page would become too large.
     #[serde(skip)]
     pub left_out: usize,
-    /// What was wrong with schedules that should have been here.
+    /// What was wrong with schedules and plans that should have been here, and with how many.
     #[serde(skip)]
-    pub problems: Vec<String>,
+    pub problems: BTreeMap<String, usize>,
 }
 
 /// Name, time and workspace of an implementation.
@@ -107,6 +107,10 @@ impl Embedded {
         })
     }
 
+    fn note(&mut self, row: &Record, problem: &str) {
+        *self.problems.entry(format!("{}: {problem}", row.instance)).or_default() += 1;
+    }
+
     /// How many schedules there are.
     pub fn len(&self) -> usize {
         self.schedules.len()
@@ -145,10 +149,10 @@ pub fn embed(rows: &[&Record], folder: &Path, most: usize) -> Embedded {
             continue;
         }
         match one(row, folder, &mut instances) {
-            Err(problem) => embedded.problems.push(format!("{}: {problem}", row.instance)),
+            Err(problem) => embedded.note(row, &problem),
             Ok((schedule, length, problem)) if steps + length <= most => {
                 steps += length;
-                embedded.problems.extend(problem.map(|problem| format!("{}: {problem}", row.instance)));
+                problem.into_iter().for_each(|problem| embedded.note(row, &problem));
                 embedded.of_row.insert(at, embedded.schedules.len());
                 let instance = embedded.instance(row, &mut instances);
                 embedded.schedules.push(ScheduleData { instance, ..schedule });

@@ -36,6 +36,9 @@ pub fn text(arena: &Arena, width: usize) -> String {
     if !findings.is_empty() {
         parts.push(findings.concat());
     }
+    if !arena.unsupported.is_empty() {
+        parts.push(wrap(&format!("no instance is supported by: {}", arena.unsupported.join(", ")), width));
+    }
     parts.join("\n")
 }
 
@@ -153,6 +156,13 @@ mod tests {
 
         * Least overhead: checkmate-ilp at 1x (0.0 %).
         ");
+    }
+
+    #[test]
+    fn methods_that_support_no_instance_are_named() {
+        let arena = Arena { unsupported: vec!["chen-greedy".into(), "chen-sqrt".into()], ..arena() };
+        let text = text(&arena, 100);
+        assert!(text.ends_with("\nno instance is supported by: chen-greedy, chen-sqrt\n"), "{text}");
     }
 
     #[test]
