@@ -14,7 +14,7 @@ use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodErro
 use crate::search::clock::Clock;
 use crate::search::driver::{answer, search_or_solve};
 use crate::search::incumbent::{Gap, Incumbent};
-use crate::search::separation::{Pass, Solver, Solving};
+use crate::search::separation::{Solver, Solving};
 use crate::staged::joint::supports;
 use crate::staged::starts::{Start, offer_starts};
 use crate::staged::task::Task;
@@ -117,7 +117,6 @@ fn solve(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
         offer_starts(context, &incumbent, context.parameters.get::<Start>(), clock)?;
     }
     let published = || Linear::Plain(Plain::new(&task.joint, task.budget));
-    let exact = is_plain.then_some((Pass::Whole, published));
-    let (ended, build) = search_or_solve(&incumbent, exact, solving, clock)?;
+    let (ended, build) = search_or_solve(&incumbent, is_plain.then_some(published), solving, clock)?;
     answer(&incumbent, task.budget, ended, build, began.elapsed().saturating_sub(build))
 }

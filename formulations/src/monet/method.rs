@@ -19,7 +19,7 @@ use crate::search::clock::Clock;
 use crate::search::driver::{Ended, answer, search_or_solve};
 use crate::search::incumbent::{Gap, Incumbent};
 use crate::search::problem::Staged;
-use crate::search::separation::{Pass, Relaxation, Solver, Solving};
+use crate::search::separation::{Relaxation, Solver, Solving};
 use crate::staged::graph::Graph;
 use crate::staged::joint::{Joint, is_within_reach};
 use crate::staged::stages::Stages;
@@ -243,8 +243,8 @@ fn solve<'p, P: Staged>(
         exact.complete();
         exact
     };
-    let exact = (context.parameters.get::<Strategy>() == Strategy::Plain).then_some((Pass::Whole, complete));
-    let (ended, build) = search_or_solve(&incumbent, exact, solving, clock)?;
+    let whole = (context.parameters.get::<Strategy>() == Strategy::Plain).then_some(complete);
+    let (ended, build) = search_or_solve(&incumbent, whole, solving, clock)?;
     worded(&incumbent, budget, ended, build, began.elapsed().saturating_sub(build))
 }
 

@@ -72,27 +72,26 @@ pub fn search<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: 
     })
 }
 
-/// Searches, or solves the exact model alone from a pass on where that is asked for and there is time to build it; and how long
-/// that took.
+/// Searches, or solves a whole model alone where one is given and there is time to build it; and how long that took.
 ///
 /// # Errors
 /// The solver refuses, or contradicts a schedule that there is.
 pub fn search_or_solve<'p, P: Staged>(
     incumbent: &Incumbent<'p, P>,
-    exact: Option<(Pass, impl FnOnce() -> P::Relaxation<'p>)>,
+    whole: Option<impl FnOnce() -> P::Relaxation<'p>>,
     solving: Solving,
     clock: Clock,
 ) -> Result<(Ended, Duration), MethodError> {
-    let Some((from, exact)) = exact else { return Ok((search(incumbent, solving, clock)?, Duration::ZERO)) };
+    let Some(whole) = whole else { return Ok((search(incumbent, solving, clock)?, Duration::ZERO)) };
     let size = incumbent.judge.stages() * incumbent.judge.columns();
     if !Pace::OF_MODELS.allows(size, &clock) {
         let note = "no time to build the exact model".into();
         return Ok((Ended { stop: Some(Stop::TimeLimit), note }, Duration::ZERO));
     }
     let began = Instant::now();
-    let linear = exact();
+    let linear = whole();
     let build = began.elapsed();
-    Ok((exactly(incumbent, linear, from, solving, clock)?, build))
+    Ok((exactly(incumbent, linear, Pass::Whole, solving, clock)?, build))
 }
 
 /// Solves an exact model, rows as they are violated, from a pass on.
