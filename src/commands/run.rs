@@ -234,7 +234,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         match Known::of(&sweep.folder) {
             Ok(known) => known.none_coming(&sweep.folder)?,
             Err(failure) => {
-                output::info(&format!("whether tasks of a cluster are on their way is not known: {failure}"))
+                output::info(&format!("whether tasks of a cluster are on their way is not known: {failure}"));
             }
         }
     }

@@ -2,6 +2,7 @@
 //! schedule, and blocks are split where that solution, stage by stage, exceeds the budget or costs more. Every round
 //! leaves a bound on all schedules; over single stages the relaxation is nearly exact.
 
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -215,7 +216,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
 
     /// Schedules from what a round's solution comes to, and from elsewhere where that does not do; the round took some time
     /// and raised the bound by so much. Schedules get as much time as relaxations, and more or less of it as they or the
-    /// bound gain more in that.
+    /// bound gain more in that; as before where neither gains.
     fn schedules(&mut self, expanded: Option<&P::Solution>, took: Duration, raised: u64) -> Result<(), MethodError> {
         let clock = match self.clock.left() {
             Some(left) => {
@@ -238,7 +239,11 @@ impl<'s, P: Staged> Refinement<'s, P> {
         if let (Some(before), Some(now)) = (before, self.incumbent.time()) {
             let rate = |gain: u64, time: Duration| gain as f64 / time.as_secs_f64().max(1e-9);
             let (found, proved) = (rate(before.saturating_sub(now), began.elapsed()), rate(raised, took));
-            let factor = if found < proved { 0.5 } else { 2.0 };
+            let factor = match found.total_cmp(&proved) {
+                Ordering::Less => 0.5,
+                Ordering::Equal => 1.0,
+                Ordering::Greater => 2.0,
+            };
             self.weight = (self.weight * factor).clamp(0.25, 16.0);
         }
         Ok(())

@@ -46,7 +46,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         made.write(&library)?;
     }
     output::info(&format!("{}: {}", Index::path(&library).display(), count(made.len(), "instance")));
-    broken.iter().for_each(|failure| output::info(&failure.to_string()));
+    for failure in &broken {
+        output::info(&failure.to_string());
+    }
     if broken.is_empty() {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use remat_formulations::staged::joint::Joint;
 use remat_formulations::{BudgetUse, Class, Termination};
 
 use super::Arguments;
-use crate::ground::format;
+use crate::ground::format::{self, ReportFormat};
 use crate::ground::library::Library;
 use crate::ground::size::Budget;
 use crate::harness::best;
@@ -65,7 +65,9 @@ pub fn needed(arguments: &Arguments, library: &Library, run: &Run, record: &Reco
         let exact = if unit == MemoryUnit::Bytes { format!(" ({peak} bytes)") } else { String::new() };
         format!("; the least peak in the library of best-known values is {}{exact}, by {by}", bytes(peak))
     });
-    let larger = larger(arguments, library, run, budget, stop);
+    // Programs that ask wait for no tries.
+    let tries = arguments.format == ReportFormat::Text;
+    let larger = tries.then(|| larger(arguments, library, run, budget, stop)).flatten();
     let larger = larger.map(|(fraction, peak)| {
         format!("; {} has a schedule at --budget {fraction}, with a peak of {}", record.method, bytes(peak))
     });

@@ -154,7 +154,9 @@ fn attempt_all(
         log: conditions.logs.as_deref().and_then(|folder| logs::open(folder, run, budgets)),
     };
     let hear = |message: &Message| {
-        journal.into_iter().for_each(|journal| journal.note(message));
+        if let Some(journal) = journal {
+            journal.note(message);
+        }
         progress::show(&conditions.progress, message, run);
     };
     let outcome = child::run(&job, &hear, interrupted).unwrap_or_else(|error| Outcome {

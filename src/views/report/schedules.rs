@@ -152,7 +152,9 @@ pub fn embed(rows: &[&Record], folder: &Path, most: usize) -> Embedded {
             Err(problem) => embedded.note(row, &problem),
             Ok((schedule, length, problem)) if steps + length <= most => {
                 steps += length;
-                problem.into_iter().for_each(|problem| embedded.note(row, &problem));
+                if let Some(problem) = problem {
+                    embedded.note(row, &problem);
+                }
                 embedded.of_row.insert(at, embedded.schedules.len());
                 let instance = embedded.instance(row, &mut instances);
                 embedded.schedules.push(ScheduleData { instance, ..schedule });
