@@ -59,7 +59,8 @@ pub fn needed(arguments: &Arguments, library: &Library, run: &Run, record: &Reco
     });
     let is_bare = record.budget.bytes().all(|digit| digit.is_ascii_digit());
     let meant = is_bare && budget > 0 && unit == MemoryUnit::Bytes && least.is_some_and(|least| budget < least / 1000);
-    let meant = if meant { format!("; {budget} is {budget} bytes: did you mean {budget}GiB?") } else { String::new() };
+    let meant =
+        if meant { format!("; {budget} is {}: did you mean {budget}GiB?", bytes(budget)) } else { String::new() };
     let known = known(library, run, budget).map(|(peak, by)| {
         // A budget that is typed from rounded figures may be too small.
         let exact = if unit == MemoryUnit::Bytes { format!(" ({peak} bytes)") } else { String::new() };

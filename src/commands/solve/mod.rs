@@ -227,8 +227,10 @@ fn hold_to(row: &mut Row, budget: &RunBudget) {
     }
 }
 
+/// Why there is no schedule; the note of a method that ran is on standard output.
 fn why_unsolved(record: &Record) -> String {
-    let words = if record.error.is_empty() { &record.note } else { &record.error };
+    let is_skipped = matches!(record.termination, Ending::Skipped(_));
+    let words = if is_skipped { &record.note } else { &record.error };
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
     let ending = ending_words(record);
     format!("no schedule of {} by {}: {ending}{words}", record.instance, record.method)
