@@ -76,7 +76,7 @@ impl Misses {
 pub fn solve(
     arguments: &Arguments,
     library: &Library,
-    run: &mut Run,
+    run: &Run,
     budget: &RunBudget,
     stop: &AtomicBool,
 ) -> Result<WithAddresses, Failure> {
@@ -99,7 +99,6 @@ pub fn solve(
             over = "time ran out";
             break;
         }
-        run.budgets = vec![asked.clone()];
         let mut row = super::solve(arguments, library, run, &asked, (time, cpu), stop)?;
         cpu_used += Duration::try_from_secs_f64(row.record.cpu_seconds).unwrap_or_default();
         let first = &*first.get_or_insert((row.record.lower_bound, row.record.claim));

@@ -44,8 +44,8 @@ pub fn answer(record: &Record) -> String {
     }
 }
 
-/// What to ask for where a budget was too small for a schedule, or for one to be found in time: what store-all and one operator alone need, and the least
-/// peaks that are known.
+/// What to ask for where a budget was too small for a schedule, or for one to be found in time: what store-all and one
+/// operator alone need, and the least peaks that are known.
 pub fn needed(arguments: &Arguments, library: &Library, run: &Run, record: &Record, stop: &AtomicBool) -> String {
     use Termination::{CpuLimit, Infeasible, NotFound, TimeLimit};
     let Subject { instance, baseline, .. } = run.subject.as_ref();
@@ -108,8 +108,7 @@ fn larger(
             return None;
         }
         let asked = RunBudget { text: text.to_string(), bytes: Some(bytes) };
-        let run = Run { budgets: vec![asked.clone()], ..run.clone() };
-        let row = super::solve(arguments, library, &run, &asked, (Some(time), arguments.cpu_limit), stop).ok()?;
+        let row = super::solve(arguments, library, run, &asked, (Some(time), arguments.cpu_limit), stop).ok()?;
         if row.record.is_solved() {
             return Some((fraction, row.record.simulated_peak?));
         }

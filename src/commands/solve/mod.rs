@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     prepare(arguments, &path)?;
     let subject = Arc::new(Subject::read(path)?);
     let budget = budget(arguments, &subject)?;
-    let mut run = Run {
+    let run = Run {
         suite: String::new(),
         subject,
         method,
@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let stop = interrupts()?;
     let WithAddresses { row, plan, ran_out } = if arguments.arena.is_some() {
-        addresses::solve(arguments, &library, &mut run, &budget, &stop)?
+        addresses::solve(arguments, &library, &run, &budget, &stop)?
     } else {
         let row = solve(arguments, &library, &run, &budget, limits(arguments, &run), &stop)?;
         WithAddresses { row, plan: None, ran_out: None }

@@ -125,13 +125,12 @@ impl Known {
             if self.coming(std::slice::from_ref(batch)).rows.is_disjoint(&wanted) {
                 continue;
             }
-            let names: Vec<&str> = batch.arrays.iter().map(|array| array.name.as_str()).collect();
             return Err(Failure::input(format!(
                 "{}: tasks that are queued or running have {}, and this run has {mine}; wait for them, give the same limits, \
                  or cancel them first (scancel --name={})",
                 results.display(),
                 words(&batch.allowance),
-                names.join(",")
+                array_names(&[batch])
             )));
         }
         Ok(())
@@ -146,15 +145,14 @@ impl Known {
             let Coming { rows, searches } = self.coming(std::slice::from_ref(*batch));
             !rows.is_empty() || !searches.is_empty()
         };
-        let batches = self.batches.iter().filter(is_coming).flat_map(|batch| &batch.arrays);
-        let names: Vec<&str> = batches.map(|array| array.name.as_str()).collect();
-        if names.is_empty() {
+        let batches: Vec<&Batch> = self.batches.iter().filter(is_coming).collect();
+        if batches.is_empty() {
             return Ok(());
         }
         Err(Failure::input(format!(
             "{}: tasks of a cluster are queued or running for this folder; cancel them first (scancel --name={}), or wait for them",
             results.display(),
-            names.join(",")
+            array_names(&batches)
         )))
     }
 
@@ -172,6 +170,12 @@ impl Known {
         }
         coming
     }
+}
+
+/// The job arrays of some batches, as Slurm takes several names.
+fn array_names(batches: &[&Batch]) -> String {
+    let arrays = batches.iter().flat_map(|batch| &batch.arrays);
+    arrays.map(|array| array.name.as_str()).collect::<Vec<_>>().join(",")
 }
 
 /// Submits what is missing.
