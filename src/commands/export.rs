@@ -1,6 +1,7 @@
 //! `bench export`: the model behind a method's answer, for users of solvers that are not built in and
 //! for those who develop solvers.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -97,8 +98,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     model.save(format, &arguments.instance, &budget, path).map_err(Failure::cannot("write", path))
 }
 
-/// Refuses a file whose name says another format.
+/// Refuses a file whose name says another format, or a compression that solvers do not read.
 fn agree(path: &Path, format: Format) -> Result<(), Failure> {
+    if path.extension().is_some_and(|ending| ["zst", "xz", "bz2"].map(OsStr::new).contains(&ending)) {
+        return Err(Failure::input(format!(
+            "{}: models are compressed by gzip alone; end its name in .gz",
+            path.display()
+        )));
+    }
     let plain = if is_compressed(path) { path.with_extension("") } else { path.to_owned() };
     match Format::of(&plain) {
         Some(named) if named != format => Err(Failure::input(format!(

@@ -145,6 +145,8 @@ fn a_solution_that_cannot_be_used_is_one_error() {
         let words = format!("error: {name}: the model is written as {format}; give --format ");
         assert!(done.code == Some(2) && done.last_error().starts_with(&words), "{}", done.stderr);
     }
+    let squeezed = checkout.bench("export layers --method checkmate-ilp -o m.mps.zst");
+    assert_eq!(squeezed.last_error(), "error: m.mps.zst: models are compressed by gzip alone; end its name in .gz");
     let impossible = checkout.bench("export layers --method checkmate-ilp --budget 3");
     assert!(impossible.last_error().contains("on layers: one operator alone needs "), "{}", impossible.stderr);
     assert!(impossible.last_error().ends_with("than the budget 3: infeasible, no model"), "{}", impossible.stderr);

@@ -250,6 +250,16 @@ pub mod tests {
 
     /// The arena of methods on four instances a to d at one budget, by their times; store-all takes 100.
     pub fn table(methods: &[(&str, [Option<u64>; 4])]) -> Arena {
+        of_rows(&on_four(methods, "0.5x"))
+    }
+
+    pub fn of_rows(rows: &[Record]) -> Arena {
+        let trajectories: Vec<_> = rows.iter().map(|row| Trajectory::new(row, Some(1.0), &[])).collect();
+        Arena::new(rows, &trajectories)
+    }
+
+    /// Times of methods on four instances, of which store-all takes 100.
+    pub fn on_four(methods: &[(&str, [Option<u64>; 4])], budget: &str) -> Vec<Record> {
         let row = |instance: &str, method: &str, time: Option<u64>| Record {
             instance: instance.into(),
             store_all_time: 100,
@@ -257,13 +267,11 @@ pub mod tests {
             termination: Ending::Ran(if time.is_some() { Termination::Feasible } else { Termination::NotFound }),
             claim: Claim::heuristic(if method == "revolve" { Class::CHAIN } else { Class::ALL }),
             schedule_class: time.map(|_| if method == "fastsa" { Class::ALL } else { Class::STAGES }),
-            ..example(method, Some(("0.5x", 1 << 29)))
+            ..example(method, Some((budget, 1 << 29)))
         };
         let of = |instance: usize| methods.iter().map(move |(method, times)| (instance, *method, times[instance]));
         let names = ["a", "b", "c", "d"];
-        let rows: Vec<_> = (0..4).flat_map(of).map(|(at, method, time)| row(names[at], method, time)).collect();
-        let trajectories: Vec<_> = rows.iter().map(|row| Trajectory::new(row, Some(1.0), &[])).collect();
-        Arena::new(&rows, &trajectories)
+        (0..4).flat_map(of).map(|(at, method, time)| row(names[at], method, time)).collect()
     }
 
     #[test]

@@ -111,31 +111,33 @@ fn brings(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
             let mean = shifted_geometric_mean(&ratios, 0.0)?;
             Some(format!("{:.1}", 100.0 * (1.0 - mean)))
         };
-        let all: Vec<Option<String>> = group.counted.iter().map(at_budget).collect();
-        let known = all.iter().flatten().count();
-        let figures: Vec<String> = all.into_iter().map(|figure| figure.unwrap_or_else(|| "-".into())).collect();
-        (known > 0).then(|| figures.join(", "))
+        let known =
+            digest.budgets.iter().zip(&group.counted).filter_map(|(budget, cases)| Some((budget, at_budget(cases)?)));
+        let (budgets, figures): (Vec<&String>, Vec<String>) = known.unzip();
+        (!figures.is_empty()).then(|| (list(&budgets), figures.join(", ")))
     };
     // Older records do not say what a schedule is.
     let everything = |at: usize, outcome: &Outcome| one(at, outcome) || outcome.class.is_some();
-    let budgets = list(&digest.budgets);
     let leaving = saved(&chain, &one, &[&leaves]);
     match (leaving, saved(&one, &everything, &[&leaves, &chooses])) {
-        (Some(leaving), Some(choosing)) => Some(format!(
-            "At {budgets} leaving the chain saves {leaving} % of the best chain schedule's time. Choosing implementations saves \
-             {choosing} % of the time of the best schedule with one implementation per operator."
-        )),
-        (Some(leaving), None) => {
-            Some(format!("At {budgets} leaving the chain saves {leaving} % of the best chain schedule's time."))
-        }
-        (None, Some(choosing)) => Some(format!(
-            "At {budgets} choosing implementations saves {choosing} % of the best time with one per operator."
-        )),
         (None, None) => {
-            let both = saved(&chain, &everything, &[&chooses])?;
+            let (budgets, both) = saved(&chain, &everything, &[&chooses])?;
             Some(format!(
                 "At {budgets} leaving the chain and choosing implementations saves {both} % of the best chain schedule's time."
             ))
+        }
+        (leaving, choosing) => {
+            let chooses = choosing.map(|(budgets, choosing)| {
+                let same = leaving.as_ref().is_some_and(|(others, _)| *others == budgets);
+                let begins = if same { "Choosing".into() } else { format!("At {budgets} choosing") };
+                format!(
+                    "{begins} implementations saves {choosing} % of the time of the best schedule with one implementation per operator."
+                )
+            });
+            let leaves = leaving.map(|(budgets, leaving)| {
+                format!("At {budgets} leaving the chain saves {leaving} % of the best chain schedule's time.")
+            });
+            Some(leaves.into_iter().chain(chooses).collect::<Vec<_>>().join(" "))
         }
     }
 }
@@ -219,7 +221,7 @@ fn list<T: AsRef<str>>(names: &[T]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::views::aggregate::arena::tests::table;
+    use crate::views::aggregate::arena::tests::{of_rows, on_four, table};
 
     #[test]
     fn sentences_follow_from_the_rows() {
@@ -234,6 +236,17 @@ mod tests {
         At 0.5x leaving the chain saves 10.0 % of the best chain schedule's time. Choosing implementations saves 4.5 % of the time of the best schedule with one implementation per operator.
         checkmate-ilp takes 1.00 s of planning a case for schedules 4.7 % slower than the best known, fastsa takes 1.00 s for 0.0 %.
         ");
+    }
+
+    #[test]
+    fn sentences_name_the_budgets_that_they_are_about() {
+        let at = |budget, chooses: Option<u64>| {
+            let checkmate = ("checkmate-ilp", [chooses.map(|_| 117); 4]);
+            on_four(&[("revolve", [Some(130); 4]), checkmate, ("fastsa", [Some(110); 4])], budget)
+        };
+        let arena = of_rows(&[at("0.5x", Some(110)), at("0.3x", None)].concat());
+        let said = sentences(&arena, &Digest::new(&arena)).join("\n");
+        assert!(said.contains("At 0.5x leaving the chain saves 10.0 % of") && !said.contains('-'), "{said}");
     }
 
     #[test]
