@@ -1,5 +1,6 @@
 //! From a budget to its answer: schedules to start from, the refinement of blocks on one thread and neighbourhoods on
-//! all others, then the exact model; where that is small, another thread turns to it after half of the time.
+//! all others, then the exact model; where that is small, another thread turns to it once a quarter of the time brings no
+//! better schedule.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +73,7 @@ fn beside<P: Staged, T, O: Send>(
 /// # Errors
 /// The solver refuses, or contradicts a schedule that there is.
 pub fn search<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: Clock) -> Result<Ended, MethodError> {
-    let (small, turn) = (incumbent.judge.is_small(), clock.share(2));
+    let small = incumbent.judge.is_small();
     let taken = AtomicBool::new(false);
     // By one thread at most.
     let exact = |solving| {
@@ -83,7 +84,14 @@ pub fn search<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: 
         let mut explorer = Explorer::new(solving.seed, part);
         let mut ended = None;
         if small && part == 1 {
-            explorer.run(incumbent, &solving, turn)?;
+            let quarter = clock.left().map_or(Duration::ZERO, |left| left / 4);
+            loop {
+                let before = incumbent.time();
+                explorer.run(incumbent, &solving, clock.at_most(quarter))?;
+                if incumbent.is_done() || clock.is_over() || incumbent.time() == before {
+                    break;
+                }
+            }
             let size = incumbent.judge.stages() * incumbent.judge.columns();
             if !incumbent.is_done() && Pace::OF_MODELS.allows(size, &clock) {
                 ended = exact(Solving { threads: 1, ..solving })?;
@@ -98,7 +106,7 @@ pub fn search<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: 
     let (ended, others) = beside(incumbent, solving, clock, other, |solving, explorers| {
         let mut refinement = Refinement::new(incumbent, solving, clock, explorers);
         if small && explorers == 0 {
-            refinement = refinement.until(turn);
+            refinement = refinement.until(clock.share(2));
         }
         let stop = refinement.run()?;
         let note = std::mem::take(&mut refinement.note);
