@@ -1,9 +1,7 @@
 //! From a budget to its answer: schedules to start from, the refinement of blocks on one thread and neighbourhoods on
-//! all others, then the exact model; where that is small, another thread turns to it once a quarter of the time brings no
-//! better schedule.
+//! all others, then the exact model.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use remat_solvers::{Outcome, Progress, Stop};
@@ -25,12 +23,6 @@ pub struct Ended {
     pub note: String,
 }
 
-impl Ended {
-    fn is_infeasible(&self) -> bool {
-        self.stop == Some(Stop::Infeasible)
-    }
-}
-
 /// Runs a search beside others that improve its incumbent in neighbourhoods, one on each thread but one. There are none
 /// without a time limit, where what is found must not depend on who is first.
 ///
@@ -42,29 +34,16 @@ pub fn beside_explorers<P: Staged, T>(
     clock: Clock,
     search: impl FnOnce(Solving, usize) -> Result<T, MethodError>,
 ) -> Result<T, MethodError> {
-    let explore = |part| Explorer::new(solving.seed, part).run(incumbent, &solving, clock);
-    beside(incumbent, solving, clock, explore, search).map(|(found, _)| found)
-}
-
-/// Runs a search beside others of the same incumbent, which are told their numbers from 1 on; what each came to.
-fn beside<P: Staged, T, O: Send>(
-    incumbent: &Incumbent<'_, P>,
-    solving: Solving,
-    clock: Clock,
-    other: impl Fn(usize) -> Result<O, MethodError> + Sync,
-    search: impl FnOnce(Solving, usize) -> Result<T, MethodError>,
-) -> Result<(T, Vec<O>), MethodError> {
-    let others = if clock.is_limited() { solving.threads.saturating_sub(1) } else { 0 };
+    let explorers = if clock.is_limited() { solving.threads.saturating_sub(1) } else { 0 };
     std::thread::scope(|scope| {
-        let other = &other;
-        let running: Vec<_> = (1..=others).map(|part| scope.spawn(move || other(part))).collect();
-        let found = search(Solving { threads: solving.threads - others, ..solving }, others);
+        let explore = |part| scope.spawn(move || Explorer::new(solving.seed, part).run(incumbent, &solving, clock));
+        let running: Vec<_> = (1..=explorers).map(explore).collect();
+        let found = search(Solving { threads: solving.threads - explorers, ..solving }, explorers);
         incumbent.finish();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        let others = running.into_iter().map(join).collect::<Result<_, _>>()?;
-        Ok((found?, others))
+        for explorer in running {
+            explorer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        }
+        found
     })
 }
 
@@ -73,39 +52,10 @@ fn beside<P: Staged, T, O: Send>(
 /// # Errors
 /// The solver refuses, or contradicts a schedule that there is.
 pub fn search<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: Clock) -> Result<Ended, MethodError> {
-    let small = incumbent.judge.is_small();
-    let taken = AtomicBool::new(false);
-    // By one thread at most.
-    let exact = |solving| {
-        let free = !taken.swap(true, Ordering::Relaxed);
-        free.then(|| exactly(incumbent, incumbent.judge.exact(), Pass::Relaxed, solving, clock)).transpose()
-    };
-    let other = |part| {
-        let mut explorer = Explorer::new(solving.seed, part);
-        let mut ended = None;
-        if small && part == 1 {
-            let quarter = clock.left().map_or(Duration::ZERO, |left| left / 4);
-            loop {
-                let before = incumbent.time();
-                explorer.run(incumbent, &solving, clock.at_most(quarter))?;
-                if incumbent.is_done() || clock.is_over() || incumbent.time() == before {
-                    break;
-                }
-            }
-            let size = incumbent.judge.stages() * incumbent.judge.columns();
-            if !incumbent.is_done() && Pace::OF_MODELS.allows(size, &clock) {
-                ended = exact(Solving { threads: 1, ..solving })?;
-            }
-            if ended.as_ref().is_some_and(Ended::is_infeasible) {
-                incumbent.finish();
-            }
-        }
-        explorer.run(incumbent, &solving, clock)?;
-        Ok(ended)
-    };
-    let (ended, others) = beside(incumbent, solving, clock, other, |solving, explorers| {
+    beside_explorers(incumbent, solving, clock, |solving, explorers| {
+        let small = incumbent.judge.is_small();
         let mut refinement = Refinement::new(incumbent, solving, clock, explorers);
-        if small && explorers == 0 {
+        if small {
             refinement = refinement.until(clock.share(2));
         }
         let stop = refinement.run()?;
@@ -113,16 +63,13 @@ pub fn search<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: 
         if !matches!(stop, None | Some(Stop::TimeLimit)) || clock.is_over() {
             return Ok(Ended { stop, note });
         }
-        let wanted = (small || stop.is_none()) && refinement.allows_exact(&clock);
-        if let Some(ended) = wanted.then(|| exact(solving)).transpose()?.flatten() {
-            return Ok(Ended { note: format!("{note}; then {}", ended.note), ..ended });
+        if !(small || stop.is_none()) || !refinement.allows_exact(&clock) {
+            refinement.explore(clock)?;
+            return Ok(Ended { stop: Some(Stop::TimeLimit), note });
         }
-        refinement.explore(clock)?;
-        Ok(Ended { stop: Some(Stop::TimeLimit), note })
-    })?;
-    let Some(beside) = others.into_iter().flatten().next() else { return Ok(ended) };
-    let stop = if beside.is_infeasible() { beside.stop } else { ended.stop };
-    Ok(Ended { stop, note: format!("{}; beside that {}", ended.note, beside.note) })
+        let ended = exactly(incumbent, incumbent.judge.exact(), Pass::Relaxed, solving, clock)?;
+        Ok(Ended { note: format!("{note}; then {}", ended.note), ..ended })
+    })
 }
 
 /// Searches, or solves a whole model alone where one is given and there is time to build it; and how long that took.
@@ -247,7 +194,7 @@ pub fn answer<J: Judge>(
     solve: Duration,
 ) -> Result<Answer, MethodError> {
     let best = incumbent.best();
-    let infeasible = ended.is_infeasible();
+    let infeasible = ended.stop == Some(Stop::Infeasible);
     let termination = match (&best, ended.stop) {
         (Some(_), _) if incumbent.is_optimal() => Termination::Optimal,
         (Some(_), _) if incumbent.is_enough() => Termination::GapReached,

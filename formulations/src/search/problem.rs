@@ -133,7 +133,7 @@ pub trait Staged: Judge {
 
     /// The exact model.
     fn exact(&self) -> Self::Relaxation<'_>;
-    /// Whether the exact model is within reach, with few enough cells that are free: then it has its turn early.
+    /// Whether the exact model is within reach, with few enough cells that are free: then it gets half of the time.
     fn is_small(&self) -> bool {
         let free = |stage| (0..self.columns()).filter(move |&column| self.is_free(stage, column));
         (1..self.stages()).flat_map(free).take(SMALL + 1).count() <= SMALL
