@@ -248,7 +248,7 @@ pub mod tests {
         Arena::new(&rows, &trajectories)
     }
 
-    /// The arena of methods on four instances a to d at one budget, by their times; store-all takes 100.
+    /// The arena of the rows of [`on_four`] at one budget.
     pub fn table(methods: &[(&str, [Option<u64>; 4])]) -> Arena {
         of_rows(&on_four(methods, "0.5x"))
     }
@@ -258,7 +258,7 @@ pub mod tests {
         Arena::new(rows, &trajectories)
     }
 
-    /// Times of methods on four instances, of which store-all takes 100.
+    /// The rows of methods on four instances a to d at a budget, by their times; store-all takes 100.
     pub fn on_four(methods: &[(&str, [Option<u64>; 4])], budget: &str) -> Vec<Record> {
         let row = |instance: &str, method: &str, time: Option<u64>| Record {
             instance: instance.into(),
