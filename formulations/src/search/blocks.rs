@@ -22,6 +22,14 @@ pub fn singles(stages: usize) -> Vec<Block> {
     (0..stages).map(|stage| Block { first: stage, last: stage }).collect()
 }
 
+/// A block in so many pieces that are about equal, or in single stages where it has no more.
+pub fn pieces(block: Block, most: usize) -> impl Iterator<Item = Block> {
+    let stages = block.last - block.first + 1;
+    let count = most.min(stages);
+    let start = move |piece: usize| block.first + stages * piece / count;
+    (0..count).map(move |piece| Block { first: start(piece), last: start(piece + 1) - 1 })
+}
+
 /// Two blocks that meet at the stage of greatest need, the first of these where needs are known, or else the first of all;
 /// one where it is the last stage. At least one stage.
 pub fn two(stages: usize, needs: &[u64]) -> Vec<Block> {

@@ -42,6 +42,10 @@ pub trait Relaxation {
     fn separate(&mut self, point: &[f64], pass: Pass, times: usize) -> RowBlock;
     /// Adds all rows that can bind, where they would be added as they are violated.
     fn complete(&mut self) {}
+    /// Rows of memory of its model, and of each the stage that it is about; nothing where blocks are not split by them.
+    fn memory_rows(&self) -> &[(usize, usize)] {
+        &[]
+    }
 
     /// The bound on the time that a bound on the objective proves.
     fn bound(&self, objective: f64) -> u64 {

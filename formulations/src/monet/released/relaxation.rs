@@ -48,6 +48,8 @@ pub struct Linear<'a> {
     pub margin: Vec<i64>,
     scope: Scope,
     present: BTreeSet<(usize, Place)>,
+    /// Memory rows of the model, and the stage of each.
+    stages: Vec<(usize, usize)>,
 }
 
 impl<'a> Linear<'a> {
@@ -70,7 +72,7 @@ impl<'a> Linear<'a> {
     fn of(problem: &'a Problem, capacity: i64, mut layout: Layout, scope: Scope) -> Self {
         constraints::add(problem, &mut layout);
         let margin = vec![0; problem.stages.len()];
-        Self { problem, layout, capacity, margin, scope, present: BTreeSet::new() }
+        Self { problem, layout, capacity, margin, scope, present: BTreeSet::new(), stages: Vec::new() }
     }
 
     /// Adds the rows of another model of the same problem that mean the same here: those of equal blocks.
@@ -148,6 +150,7 @@ impl<'a> Linear<'a> {
             return false;
         }
         let Some(block) = self.row(stage, place) else { return false };
+        self.stages.push((self.layout.model.rows.len(), stage));
         self.layout.model.rows.append(&block);
         true
     }
@@ -293,6 +296,10 @@ impl Relaxation for Linear<'_> {
 
     fn complete(&mut self) {
         self.add_all();
+    }
+
+    fn memory_rows(&self) -> &[(usize, usize)] {
+        &self.stages
     }
 
     fn separate(&mut self, point: &[f64], pass: Pass, times: usize) -> RowBlock {

@@ -226,10 +226,10 @@ impl Linear<'_> {
         (0..first).filter(|&position| self.may_run(block, position)).map(value).collect()
     }
 
-    /// The memory rows that a point violates: of each block the worst, so many times the usual number where it is longer than a
-    /// stage.
-    pub fn violated(&self, point: &[f64], times: usize) -> RowBlock {
-        let mut rows = RowBlock::default();
+    /// The memory rows that a point violates, and the stage of each: of each block the worst, so many times the usual number where
+    /// it is longer than a stage. What an operator of before a block needs there counts as that of its last stage.
+    pub fn violated(&self, point: &[f64], times: usize) -> (RowBlock, Vec<usize>) {
+        let (mut rows, mut stages) = (RowBlock::default(), Vec::new());
         for block in (0..self.blocks.len()).filter(|&block| self.is_open(block)) {
             let worst = |mut steps: Vec<(usize, f64)>, most: usize| {
                 steps.retain(|step| step.1 > self.capacity() + self.scale.rounding());
@@ -237,18 +237,21 @@ impl Linear<'_> {
                 steps.truncate(most);
                 steps
             };
-            let mut push = |sum: Sum| rows.push(f64::NEG_INFINITY, self.capacity() - sum.constant, sum.terms);
-            let single = self.is_single(block);
+            let mut push = |sum: Sum, stage: usize| {
+                rows.push(f64::NEG_INFINITY, self.capacity() - sum.constant, sum.terms);
+                stages.push(stage);
+            };
+            let (single, last) = (self.is_single(block), self.blocks[block].last);
             for (place, _) in worst(self.memory_values(block, point), if single { 1 } else { ALIKE * times }) {
-                push(self.memory(block, place));
+                push(self.memory(block, place), if single { last } else { place });
             }
             if !single {
                 for (position, _) in worst(self.memory_again_values(block, point), ALIKE * times) {
-                    push(self.memory_again(block, position));
+                    push(self.memory_again(block, position), last);
                 }
             }
         }
-        rows
+        (rows, stages)
     }
 
     /// Blocks of one stage that have rows.
@@ -315,7 +318,7 @@ impl Linear<'_> {
         }
         let exact = self.scale.exact();
         let units = std::mem::replace(&mut self.scale, exact);
-        let rows = self.violated(&whole, 1).covers(&whole, point);
+        let rows = self.violated(&whole, 1).0.covers(&whole, point);
         self.scale = units;
         rows
     }

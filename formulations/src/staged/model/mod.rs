@@ -69,6 +69,8 @@ pub struct Linear<'a> {
     largest: Vec<(Column, [Sum; 2])>,
     /// Columns of memory, with block and step.
     measured: Vec<(Column, usize, usize)>,
+    /// Memory rows that came as they were violated, and the stage of each.
+    memory_rows: Vec<(usize, usize)>,
     meanings: Vec<Meaning>,
 }
 
@@ -134,6 +136,7 @@ impl<'a> Linear<'a> {
             settled: (0..graph.len()).map(settled).collect(),
             largest: Vec::new(),
             measured: Vec::new(),
+            memory_rows: Vec::new(),
             meanings: Vec::new(),
         };
         linear.variables(around);
@@ -389,8 +392,14 @@ impl separation::Relaxation for Linear<'_> {
         self.add_all();
     }
 
+    fn memory_rows(&self) -> &[(usize, usize)] {
+        &self.memory_rows
+    }
+
     fn separate(&mut self, point: &[f64], pass: separation::Pass, times: usize) -> RowBlock {
-        let mut rows = self.violated(point, times);
+        let (mut rows, stages) = self.violated(point, times);
+        let first = self.model.rows.len();
+        self.memory_rows.extend((first..).zip(stages));
         // Neighbourhoods have hardly any such rows.
         if pass == separation::Pass::Relaxed && self.settled.iter().all(Option::is_none) {
             let paths = paths::paths(self.graph);
