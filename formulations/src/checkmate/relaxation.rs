@@ -51,6 +51,13 @@ impl Relaxation for Linear<'_> {
         }
     }
 
+    fn memory_rows(&self) -> &[(usize, usize)] {
+        match self {
+            Self::Plain(_) => &[],
+            Self::Staged(linear) => linear.memory_rows(),
+        }
+    }
+
     fn separate(&mut self, point: &[f64], pass: Pass, times: usize) -> RowBlock {
         match self {
             // Has all of its rows.

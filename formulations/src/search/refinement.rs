@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use remat_solvers::{Outcome, Progress, Stop};
 
 use crate::method::MethodError;
-use crate::search::blocks::{Block, places, split};
+use crate::search::blocks::{Block, places};
 use crate::search::clock::{Clock, Pace};
 use crate::search::incumbent::{Incumbent, TOLERANCE, proves};
 use crate::search::neighbourhoods::{Explorer, usual_time};
@@ -402,7 +402,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             places(blocks, &needs, |at, _| self.problem.costs_more(relaxation, point, expanded, at))
         });
         if !cost_more.is_empty() {
-            return Ok(Next::Finer(split(blocks, &cost_more)));
+            return self.splitter.split(relaxation, blocks, cost_more, &self.clock, &self.pace).map(Next::Finer);
         }
         let bound = outcome.dual_bound.map_or(0, |bound| relaxation.bound(bound));
         if left > 0.5 && !proves(bound, time) {
