@@ -26,7 +26,7 @@ pub enum Linear<'p> {
     /// As published.
     Plain(Plain),
     /// The reduced one.
-    Staged(model::Linear<'p>),
+    Staged(Box<model::Linear<'p>>),
 }
 
 impl Relaxation for Linear<'_> {
@@ -72,7 +72,7 @@ impl Task<'_> {
     fn limited<'p>(&self, mut linear: model::Linear<'p>) -> Linear<'p> {
         self.copies.iter().for_each(|&copies| linear.at_most_runs(copies));
         self.condition.iter().for_each(|condition| condition.constrain(&mut linear));
-        Linear::Staged(linear)
+        Linear::Staged(Box::new(linear))
     }
 
     /// The exact model, whatever the number of runs and the condition.

@@ -74,6 +74,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pieces_cover_a_block_and_hold_a_stage_at_least() {
+        for (stages, most) in [(1, 8), (5, 2), (7, 3), (8, 8), (9, 20)] {
+            let pieces: Vec<Block> = pieces(Block { first: 10, last: 9 + stages }, most).collect();
+            assert_eq!(pieces.len(), stages.min(most));
+            assert_eq!((pieces[0].first, pieces[pieces.len() - 1].last), (10, 9 + stages));
+            assert!(pieces.windows(2).all(|pair| pair[0].last + 1 == pair[1].first));
+            assert!(pieces.iter().all(|piece| piece.first <= piece.last));
+        }
+    }
+
+    #[test]
     fn two_blocks_cover_all_stages_whether_needs_are_known_or_not() {
         let block = |first, last| Block { first, last };
         assert_eq!(two(4, &[1, 3, 3, 2]), [block(0, 1), block(2, 3)]);

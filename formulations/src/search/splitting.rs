@@ -12,9 +12,9 @@ use crate::search::problem::Staged;
 use crate::search::refinement::{Round, size};
 use crate::search::separation::{Pass, Relaxation, Solving, Terms, separate};
 
-/// Pieces of a block.
+/// Pieces of a block at most.
 const PIECES: usize = 8;
-/// Pieces times columns up to which the relaxation over them is solved at once.
+/// Pieces times columns up to which the relaxation over them is solved within a second or so.
 const FEW: usize = 1_500;
 /// Pieces are of use as long as they raise their bound by one of so many parts of the gap.
 const RAISES: u64 = 50;
@@ -62,15 +62,16 @@ impl<'i, 'p, P: Staged> Splitter<'i, 'p, P> {
         pace: &Pace,
     ) -> Result<Vec<Block>, MethodError> {
         let problem = self.incumbent.judge;
-        let pieces: Vec<Block> = blocks.iter().flat_map(|&block| pieces(block, PIECES)).collect();
-        if pieces.len() * problem.columns() <= FEW {
+        let most = PIECES.min(FEW / problem.columns().max(1) / blocks.len());
+        if problem.stages() >= MANY {
+            let clock = clock.share(self.parts);
+            if self.parts <= PARTS[2] && pace.allows(size(problem, blocks.len() + 1), &clock) {
+                self.look(relaxation, blocks, &mut places, &clock)?;
+            }
+        } else if most > 1 {
+            let pieces: Vec<Block> = blocks.iter().flat_map(|&block| pieces(block, most)).collect();
             let weights = self.weights(relaxation, &pieces, &clock.share(PARTS[0]))?;
-            return Ok(split(blocks, &heaviest(blocks, places, &weights)));
-        }
-        let clock = clock.share(self.parts);
-        let pays = problem.stages() >= MANY && self.parts <= PARTS[2];
-        if pays && pace.allows(size(problem, blocks.len() + 1), &clock) {
-            self.look(relaxation, blocks, &mut places, &clock)?;
+            places = heaviest(blocks, places, &weights);
         }
         Ok(split(blocks, &places))
     }
@@ -188,4 +189,24 @@ fn heaviest(blocks: &[Block], places: Vec<Place>, weights: &[f64]) -> Vec<Place>
         return places;
     }
     moved.into_iter().filter(|place| place.0 * HEAVIER >= most).map(|place| place.1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_where_weights_are_greatest_and_light_blocks_stay_whole() {
+        let blocks = [Block { first: 0, last: 3 }, Block { first: 4, last: 5 }, Block { first: 6, last: 9 }];
+        let places = |stages: [usize; 3]| stages.into_iter().enumerate().map(|(block, stage)| Place { block, stage });
+        let moved = |weights: &[f64]| {
+            let places = heaviest(&blocks, places([2, 5, 7]).collect(), weights);
+            places.into_iter().map(|place| (place.block, place.stage)).collect::<Vec<_>>()
+        };
+        let by_need = [(0, 2), (1, 5), (2, 7)];
+        assert_eq!(moved(&[]), by_need);
+        assert_eq!(moved(&[0.0; 10]), by_need);
+        // Stage 3 is the last one of its block.
+        assert_eq!(moved(&[0.0, 7.0, 3.0, 90.0, 0.1, 0.0, 0.0, 0.0, 2.0, 0.0]), [(0, 1), (2, 8)]);
+    }
 }
