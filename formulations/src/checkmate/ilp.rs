@@ -116,7 +116,7 @@ fn solve(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     if !is_plain {
         offer_starts(context, &incumbent, context.parameters.get::<Start>(), clock)?;
     }
-    let published = || Linear::Plain(Plain::new(&task.joint, task.budget));
+    let published = || Linear::Plain(Box::new(Plain::new(&task.joint, task.budget)));
     let (ended, build) = search_or_solve(&incumbent, is_plain.then_some(published), solving, clock)?;
     answer(&incumbent, task.budget, ended, build, began.elapsed().saturating_sub(build))
 }

@@ -127,7 +127,7 @@ pub(super) fn relax<'t>(
     if formulation == Relaxed::Blocks {
         return bound_by_blocks(incumbent, solving, clock);
     }
-    let linear = Linear::Plain(Plain::new(&task.joint, task.budget));
+    let linear = Linear::Plain(Box::new(Plain::new(&task.joint, task.budget)));
     let request = Request { relaxation: true, ..solving.request(&clock) };
     let outcome = solving.solver.solve(linear.model(), &request)?;
     Ok((linear, outcome))

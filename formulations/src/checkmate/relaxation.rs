@@ -24,7 +24,7 @@ use crate::staged::task::Task;
 /// A linear model of schedules in stages.
 pub enum Linear<'p> {
     /// As published.
-    Plain(Plain),
+    Plain(Box<Plain>),
     /// The reduced one.
     Staged(Box<model::Linear<'p>>),
 }
