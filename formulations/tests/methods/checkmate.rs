@@ -82,7 +82,7 @@ pub fn by_reduced_model(instance: &Instance, budget: Option<u64>, from: Pass) ->
     if let Some(answer) = task.at_once() {
         return answer;
     }
-    let linear = if from == Pass::Whole { Linear::Staged(task.whole()) } else { task.exact() };
+    let linear = if from == Pass::Whole { Linear::Staged(Box::new(task.whole())) } else { task.exact() };
     let solving = Solving { solver: backend("highs").expect("built in"), threads: 1, seed: 0 };
     let incumbent = Incumbent::new(&task, &Silent, 0, 0.0);
     let ended = exactly(&incumbent, linear, from, solving, Clock::start(None)).expect("HiGHS takes the model");

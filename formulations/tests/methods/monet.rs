@@ -241,7 +241,7 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
             // Rows of memory and of paths that points between schedules violate.
             for _ in 0..3 {
                 let between: Vec<f64> = point.iter().map(|value| value * random.below(5) as f64 / 4.0).collect();
-                let memory = linear.violated(&between, 1).len();
+                let memory = linear.violated(&between, 1).0.len();
                 paths += linear.separate(&between, Pass::Relaxed, 1).len() - memory;
             }
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
