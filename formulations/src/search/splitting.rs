@@ -1,6 +1,6 @@
-//! Where blocks of stages are split: not always at the stage of greatest need. In small networks it is where memory holds up the
-//! bound of the relaxation over pieces of the blocks, without integrality; in large ones, where that with one block split has the
-//! higher bound, as far as there is time to look.
+//! Where blocks of stages are split: not always at the stage of greatest need. Relaxations without integrality say where. In small
+//! networks it is where memory holds up the bound over pieces of the blocks. In large ones it is where the bound with one block
+//! split is higher, as far as there is time to look.
 
 use remat_solvers::{Outcome, Stop};
 
@@ -62,13 +62,15 @@ impl<'i, 'p, P: Staged> Splitter<'i, 'p, P> {
         pace: &Pace,
     ) -> Result<Vec<Block>, MethodError> {
         let problem = self.incumbent.judge;
-        let most = PIECES.min(FEW / problem.columns().max(1) / blocks.len());
         if problem.stages() >= MANY {
             let clock = clock.share(self.parts);
             if self.parts <= PARTS[2] && pace.allows(size(problem, blocks.len() + 1), &clock) {
                 self.look(relaxation, blocks, &mut places, &clock)?;
             }
-        } else if most > 1 {
+            return Ok(split(blocks, &places));
+        }
+        let most = PIECES.min(FEW / problem.columns().max(1) / blocks.len());
+        if most > 1 {
             let pieces: Vec<Block> = blocks.iter().flat_map(|&block| pieces(block, most)).collect();
             let weights = self.weights(relaxation, &pieces, &clock.share(PARTS[0]))?;
             places = heaviest(blocks, places, &weights);

@@ -49,7 +49,7 @@ pub struct Linear<'a> {
     scope: Scope,
     present: BTreeSet<(usize, Place)>,
     /// Memory rows of the model, and the stage of each.
-    stages: Vec<(usize, usize)>,
+    memory_rows: Vec<(usize, usize)>,
 }
 
 impl<'a> Linear<'a> {
@@ -72,7 +72,7 @@ impl<'a> Linear<'a> {
     fn of(problem: &'a Problem, capacity: i64, mut layout: Layout, scope: Scope) -> Self {
         constraints::add(problem, &mut layout);
         let margin = vec![0; problem.stages.len()];
-        Self { problem, layout, capacity, margin, scope, present: BTreeSet::new(), stages: Vec::new() }
+        Self { problem, layout, capacity, margin, scope, present: BTreeSet::new(), memory_rows: Vec::new() }
     }
 
     /// Adds the rows of another model of the same problem that mean the same here: those of equal blocks.
@@ -150,7 +150,7 @@ impl<'a> Linear<'a> {
             return false;
         }
         let Some(block) = self.row(stage, place) else { return false };
-        self.stages.push((self.layout.model.rows.len(), stage));
+        self.memory_rows.push((self.layout.model.rows.len(), stage));
         self.layout.model.rows.append(&block);
         true
     }
@@ -299,7 +299,7 @@ impl Relaxation for Linear<'_> {
     }
 
     fn memory_rows(&self) -> &[(usize, usize)] {
-        &self.stages
+        &self.memory_rows
     }
 
     fn separate(&mut self, point: &[f64], pass: Pass, times: usize) -> RowBlock {
