@@ -12,14 +12,14 @@ use crate::search::problem::Staged;
 use crate::search::refinement::{Round, size};
 use crate::search::separation::{Pass, Relaxation, Solving, Terms, separate};
 
-/// Pieces of a block at most.
-const PIECES: usize = 8;
+/// Pieces of a block, at least and at most: the relaxation over fewer says no better than the need where to split.
+const PIECES: [usize; 2] = [5, 8];
 /// Pieces times columns up to which the relaxation over them is solved within a second or so.
 const FEW: usize = 1_500;
 /// Pieces are of use as long as they raise their bound by one of so many parts of the gap.
 const RAISES: u64 = 50;
-/// A block stays whole for now where memory in another one holds up more than so many times as much of the bound.
-const HEAVIER: f64 = 20.0;
+/// A block stays whole for now where memory at another stage holds up more than so many times as much of the bound.
+const HEAVIER: f64 = 8.0;
 
 /// Stages from which on looking is worth its time: with fewer, all blocks that exceed the budget can be split at once.
 const MANY: usize = 500;
@@ -69,9 +69,10 @@ impl<'i, 'p, P: Staged> Splitter<'i, 'p, P> {
             }
             return Ok(split(blocks, &places));
         }
-        let most = PIECES.min(FEW / problem.columns().max(1) / blocks.len());
-        if most > 1 {
-            let pieces: Vec<Block> = blocks.iter().flat_map(|&block| pieces(block, most)).collect();
+        let [least, most] = PIECES;
+        let count = most.min(FEW / problem.columns().max(1) / blocks.len());
+        if count >= least {
+            let pieces: Vec<Block> = blocks.iter().flat_map(|&block| pieces(block, count)).collect();
             let weights = self.weights(relaxation, &pieces, &clock.share(PARTS[0]))?;
             places = heaviest(blocks, places, &weights);
         }
@@ -177,7 +178,7 @@ impl<'i, 'p, P: Staged> Splitter<'i, 'p, P> {
 }
 
 /// Places moved to the stages of greatest weight, but for the last ones of blocks, whose needs are stated exactly already; without
-/// those where that is little beside others. The same places where nothing has a weight.
+/// those where that is little beside another stage's. The same places where none is left.
 fn heaviest(blocks: &[Block], places: Vec<Place>, weights: &[f64]) -> Vec<Place> {
     let moved = |place: &Place| {
         let Block { first, last } = blocks[place.block];
@@ -185,12 +186,10 @@ fn heaviest(blocks: &[Block], places: Vec<Place>, weights: &[f64]) -> Vec<Place>
         let (&weight, stage) = stages.max_by(|left, right| left.0.total_cmp(right.0))?;
         (weight > 0.0).then_some((weight, Place { stage, ..*place }))
     };
-    let moved: Vec<(f64, Place)> = places.iter().filter_map(moved).collect();
-    let most = moved.iter().map(|place| place.0).fold(0.0, f64::max);
-    if moved.is_empty() {
-        return places;
-    }
-    moved.into_iter().filter(|place| place.0 * HEAVIER >= most).map(|place| place.1).collect()
+    let most = weights.iter().copied().fold(0.0, f64::max);
+    let heavy = places.iter().filter_map(moved).filter(|place| place.0 * HEAVIER >= most);
+    let heavy: Vec<Place> = heavy.map(|place| place.1).collect();
+    if heavy.is_empty() { places } else { heavy }
 }
 
 #[cfg(test)]
@@ -209,6 +208,7 @@ mod tests {
         assert_eq!(moved(&[]), by_need);
         assert_eq!(moved(&[0.0; 10]), by_need);
         // Stage 3 is the last one of its block.
-        assert_eq!(moved(&[0.0, 7.0, 3.0, 90.0, 0.1, 0.0, 0.0, 0.0, 2.0, 0.0]), [(0, 1), (2, 8)]);
+        assert_eq!(moved(&[0.0, 7.0, 3.0, 16.0, 1.0, 0.0, 0.0, 0.0, 2.0, 0.0]), [(0, 1), (2, 8)]);
+        assert_eq!(moved(&[0.0, 7.0, 3.0, 90.0, 1.0, 0.0, 0.0, 0.0, 2.0, 0.0]), by_need);
     }
 }
