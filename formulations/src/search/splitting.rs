@@ -180,15 +180,14 @@ impl<'i, 'p, P: Staged> Splitter<'i, 'p, P> {
 /// Places moved to the stages of greatest weight, but for the last ones of blocks, whose needs are stated exactly already; without
 /// those where that is little beside another stage's. The same places where none is left.
 fn heaviest(blocks: &[Block], places: Vec<Place>, weights: &[f64]) -> Vec<Place> {
+    let most = weights.iter().copied().fold(0.0, f64::max);
     let moved = |place: &Place| {
         let Block { first, last } = blocks[place.block];
         let stages = weights.get(first..last)?.iter().zip(first..);
         let (&weight, stage) = stages.max_by(|left, right| left.0.total_cmp(right.0))?;
-        (weight > 0.0).then_some((weight, Place { stage, ..*place }))
+        (weight > 0.0 && weight * HEAVIER >= most).then_some(Place { stage, ..*place })
     };
-    let most = weights.iter().copied().fold(0.0, f64::max);
-    let heavy = places.iter().filter_map(moved).filter(|place| place.0 * HEAVIER >= most);
-    let heavy: Vec<Place> = heavy.map(|place| place.1).collect();
+    let heavy: Vec<Place> = places.iter().filter_map(moved).collect();
     if heavy.is_empty() { places } else { heavy }
 }
 
