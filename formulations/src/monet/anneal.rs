@@ -54,12 +54,13 @@ pub trait Grid: Staged {
     fn mean_time(&self) -> f64;
 }
 
-/// The best of what is kept within the capacity that the search comes across in so many steps and completed stages at
-/// most, from some values kept; as `kept` says of each stage and one more. Its heat is a part of a run's mean time.
+/// The best of what is kept within the capacity that the search comes across in so many steps and completed stages,
+/// or as many times as many as the effort says, from some values kept; as `kept` says of each stage and one more. Its heat is a
+/// part of a run's mean time.
 pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_>) -> Option<Kept> {
     grid.settle(&mut kept);
     let mut search = Search::new(grid, kept, effort)?;
-    let steps = steps.min(50 * grid.columns() * grid.stages());
+    let steps = steps.min(50 * grid.columns() * grid.stages()) * effort.times as usize;
     let is_over = |completed: usize| completed >= steps || effort.is_over();
     while !is_over(search.completed) {
         let cooling = effort.cooling(effort.heat, LAST, search.completed as f64 / steps as f64);

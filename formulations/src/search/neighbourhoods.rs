@@ -32,6 +32,10 @@ const NODES: u64 = 300;
 const TIME: Duration = Duration::from_millis(300);
 /// Time of a search without a solver for each stage, likewise, from so many stages on; below, less in proportion.
 const TIME_OF_STAGE: (Duration, u32) = (Duration::from_micros(1500), 50);
+/// Heat of a search without a solver from store-all, and by what its time is multiplied: a hot one that takes long leads to
+/// schedules to which others do not find the way, but takes no more than one of so many parts of the time that is left.
+const ANEW: [(f64, u32); 2] = [(1.0, 1), (4.0, 16)];
+const PARTS: u32 = 8;
 /// So many that were of no use.
 const PATIENCE: u32 = 40;
 /// How often [`Shape::Towards`] goes towards what a search without a solver has found, not a relaxation.
@@ -61,10 +65,20 @@ pub enum Shape {
 enum Try {
     /// The exact model of a neighbourhood, and the part of the stages where something may run though nothing does now.
     Model(Shape, f64),
-    /// A search without a solver from the best solution, with so much heat, close to the budget or not.
-    Warm { heat: f64, near: bool },
-    /// One from store-all.
-    Anew,
+    /// A search without a solver.
+    Walk(Walk),
+}
+
+/// A search without a solver.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Walk {
+    /// Whether it begins with store-all, and not with the best solution.
+    anew: bool,
+    heat: f64,
+    /// Whether it stays close to the budget.
+    near: bool,
+    /// By what its usual time is multiplied.
+    times: u32,
 }
 
 /// A kind of tries, and how it has done.
@@ -101,10 +115,12 @@ impl Explorer {
     pub fn new(seed: u64, part: usize) -> Self {
         let shapes = [Shape::Columns, Shape::Stages, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
         let models = shapes.into_iter().flat_map(|shape| [Try::Model(shape, 0.0), Try::Model(shape, 1.0)]);
-        let warm = [false, true].into_iter().flat_map(|near| [0.3, 0.1].map(|heat| Try::Warm { heat, near }));
+        let warm = |near| [0.3, 0.1].map(|heat| Walk { anew: false, heat, near, times: 1 });
+        let anew = ANEW.map(|(heat, times)| Walk { anew: true, heat, near: false, times });
+        let walks = [false, true].into_iter().flat_map(warm).chain(anew).map(Try::Walk);
         Self {
             random: Random::part(seed, 1 + part as u64),
-            kinds: models.chain(warm).chain([Try::Anew]).map(Kind::new).collect(),
+            kinds: models.chain(walks).map(Kind::new).collect(),
             useless: 0,
             walks: 0,
             other: None,
@@ -148,20 +164,22 @@ impl Explorer {
         let guided = self.other.is_some() || incumbent.guide().is_some();
         let usable = |what| match what {
             Try::Model(shape, _) => models.is_some() && (guided || shape != Shape::Towards),
-            Try::Warm { .. } => best.is_some(),
-            Try::Anew => true,
+            Try::Walk(walk) => walk.anew || best.is_some(),
         };
         let at = self.draw(usable);
         let of_use = match (self.kinds[at].what, best) {
             (Try::Model(shape, heads), Some(best)) => {
                 self.solve(incumbent, solving, best, (at, shape, heads), clock)?
             }
-            (Try::Warm { heat, near }, Some(best)) => self.walk(incumbent, best, (heat, near), clock)?,
-            _ => match problem.store_all() {
-                Some(store_all) => self.walk(incumbent, &store_all, (1.0, false), clock)?,
-                None if best.is_none() => return Ok(false),
-                None => false,
-            },
+            (Try::Model(..), None) => false,
+            (Try::Walk(walk), _) => {
+                let start = if walk.anew { problem.store_all().map(Arc::new) } else { best.cloned() };
+                match start {
+                    Some(start) => self.walk(incumbent, &start, walk, clock)?,
+                    None if best.is_none() => return Ok(false),
+                    None => false,
+                }
+            }
         };
         self.kinds[at].tries += 1;
         self.useless += 1;
@@ -182,14 +200,17 @@ impl Explorer {
         &mut self,
         incumbent: &Incumbent<'_, P>,
         start: &P::Solution,
-        (heat, near): (f64, bool),
+        walk: Walk,
         clock: Clock,
     ) -> Result<bool, MethodError> {
         let problem = incumbent.judge;
         self.walks += 1;
-        let clock = self.patience(usual_time(problem), clock);
+        let Walk { heat, near, times, .. } = walk;
+        let usual = usual_time(problem);
+        let time = clock.left().map_or(usual, |left| (times * usual).min((left / PARTS).max(usual)));
+        let clock = self.patience(time, clock);
         let seed = self.random.below(u32::MAX).into();
-        let effort = Effort { near, ..Effort::of(incumbent, 1 + self.walks, heat, seed, clock) };
+        let effort = Effort { near, times, ..Effort::of(incumbent, 1 + self.walks, heat, seed, clock) };
         let (mut found, mut of_use): (Option<(u64, Kept)>, bool) = (None, false);
         problem.improve(start, effort, &mut |solution| {
             let time = problem.time(&solution);

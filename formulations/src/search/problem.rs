@@ -24,6 +24,8 @@ pub struct Effort<'e> {
     pub any: bool,
     /// Whether a walk that begins within the budget stays close to it.
     pub near: bool,
+    /// How many times as many moves it may make as usual.
+    pub times: u32,
     /// Seed.
     pub seed: u64,
     /// Time.
@@ -36,13 +38,13 @@ impl<'e> Effort<'e> {
     /// A search for an incumbent, within some time.
     pub fn of<J: Judge>(incumbent: &'e Incumbent<'_, J>, round: usize, heat: f64, seed: u64, clock: Clock) -> Self {
         let any = incumbent.time().is_none();
-        Self { round, heat, any, near: false, seed, clock, stop: incumbent.interrupt() }
+        Self { round, heat, any, near: false, times: 1, seed, clock, stop: incumbent.interrupt() }
     }
 
     /// A first search from far, within some time, which nothing else ends.
     pub fn alone(clock: Clock, seed: u64) -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
-        Self { round: 1, heat: 1.0, any: true, near: false, seed, clock, stop: &NEVER }
+        Self { round: 1, heat: 1.0, any: true, near: false, times: 1, seed, clock, stop: &NEVER }
     }
 
     /// What is left of a temperature that falls from an initial to a last one with the clock, or with the part of the moves that

@@ -97,6 +97,7 @@ impl Price {
 /// `better` hears of every schedule within the budget that is faster than those before.
 pub fn anneal(task: &Task<'_>, effort: Effort<'_>, moves: u64, start: &Stages, better: &mut Better<'_>) {
     let Some(mut walk) = Walk::new(task, effort, start) else { return };
+    let moves = moves * u64::from(effort.times);
     let mut best = (walk.timeline.excess() == 0).then(|| start.clone());
     let mut least = u64::MAX;
     let mut round = 0;
