@@ -190,9 +190,14 @@ impl Explorer {
         Ok(true)
     }
 
-    /// Time of one try, where there are limits of time.
-    fn patience(&self, least: Duration, clock: Clock) -> Clock {
-        if clock.is_limited() { clock.at_most(least * (1 + self.useless / PATIENCE)) } else { clock }
+    /// Time of one try: the more were of no use, the longer.
+    fn patient(&self, least: Duration) -> Duration {
+        least * (1 + self.useless / PATIENCE)
+    }
+
+    /// Time of one solve, where there are limits of time.
+    fn time_of_solve(&self, clock: Clock) -> Clock {
+        if clock.is_limited() { clock.at_most(self.patient(TIME)) } else { clock }
     }
 
     /// A search without a solver; whether it was of use.
@@ -206,9 +211,11 @@ impl Explorer {
         let problem = incumbent.judge;
         self.walks += 1;
         let Walk { heat, near, times, .. } = walk;
-        let usual = usual_time(problem);
-        let time = clock.left().map_or(usual, |left| (times * usual).min((left / PARTS).max(usual)));
-        let clock = self.patience(time, clock);
+        let usual = self.patient(usual_time(problem));
+        let clock = match clock.left() {
+            Some(left) => clock.at_most((times * usual).min((left / PARTS).max(usual))),
+            None => clock,
+        };
         let seed = self.random.below(u32::MAX).into();
         let effort = Effort { near, times, ..Effort::of(incumbent, 1 + self.walks, heat, seed, clock) };
         let (mut found, mut of_use): (Option<(u64, Kept)>, bool) = (None, false);
@@ -237,12 +244,12 @@ impl Explorer {
         let began = Instant::now();
         let other = if self.random.unit() < TOWARDS_OTHER { self.other.clone() } else { None };
         let guide = other.or_else(|| incumbent.guide()).or_else(|| self.other.clone());
-        let cells = self.kinds[at].cells.min(Pace::OF_MODELS.most(&self.patience(TIME, clock))).max(FEWEST);
+        let cells = self.kinds[at].cells.min(Pace::OF_MODELS.most(&self.time_of_solve(clock))).max(FEWEST);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and a count of cells")]
         let extent = Extent { shape, heads, cells: cells as usize };
         let open = draw(problem, best, guide.as_deref(), extent, &mut self.random);
         let mut trial = Trial { problem, incumbent, best, found: None, nodes: 0, solving: Duration::ZERO };
-        let solved = trial.run(solving, &mut problem.within(best, &open), self.patience(TIME, clock))?;
+        let solved = trial.run(solving, &mut problem.within(best, &open), self.time_of_solve(clock))?;
         let factor = match trial.nodes {
             _ if !solved => 0.7,
             // At the root.
