@@ -34,7 +34,7 @@ const TIME: Duration = Duration::from_millis(300);
 const TIME_OF_STAGE: (Duration, u32) = (Duration::from_micros(1500), 50);
 /// Heat of a search without a solver from store-all, and by what its time is multiplied: a hot one that takes long leads to
 /// schedules to which others do not find the way, but takes no more than one of so many parts of the time that is left.
-const ANEW: [(f64, u32); 2] = [(1.0, 1), (4.0, 16)];
+const ANEW: [(f64, u32); 3] = [(1.0, 1), (4.0, 16), (8.0, 16)];
 const PARTS: u32 = 8;
 /// So many that were of no use.
 const PATIENCE: u32 = 40;
