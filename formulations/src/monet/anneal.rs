@@ -54,9 +54,9 @@ pub trait Grid: Staged {
     fn mean_time(&self) -> f64;
 }
 
-/// The best of what is kept within the capacity that the search comes across in so many steps and completed stages,
-/// or as many times as many as the effort says, from some values kept; as `kept` says of each stage and one more. Its heat is a
-/// part of a run's mean time.
+/// The best of what is kept within the capacity that the search comes across from some values kept; as `kept` says of each
+/// stage and one more. It makes so many steps, completed stages among them, or fewer in a small grid, times what the effort
+/// says. Its heat is a part of a run's mean time.
 pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_>) -> Option<Kept> {
     grid.settle(&mut kept);
     let mut search = Search::new(grid, kept, effort)?;

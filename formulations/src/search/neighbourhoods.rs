@@ -32,9 +32,10 @@ const NODES: u64 = 300;
 const TIME: Duration = Duration::from_millis(300);
 /// Time of a search without a solver for each stage, likewise, from so many stages on; below, less in proportion.
 const TIME_OF_STAGE: (Duration, u32) = (Duration::from_micros(1500), 50);
-/// Heat of a search without a solver from store-all, and by what its time is multiplied: a hot one that takes long leads to
-/// schedules to which others do not find the way, but takes no more than one of so many parts of the time that is left.
+/// Heat of a search without a solver from store-all, and by what its time is multiplied. Those that are hot and take long lead
+/// to schedules to which others do not find the way.
 const ANEW: [(f64, u32); 3] = [(1.0, 1), (4.0, 16), (8.0, 16)];
+/// Parts of the time that is left, of which one that takes longer than usual gets one at most.
 const PARTS: u32 = 8;
 /// So many that were of no use.
 const PATIENCE: u32 = 40;
@@ -74,6 +75,7 @@ enum Try {
 struct Walk {
     /// Whether it begins with store-all, and not with the best solution.
     anew: bool,
+    /// How far it goes at first.
     heat: f64,
     /// Whether it stays close to the budget.
     near: bool,
@@ -167,19 +169,18 @@ impl Explorer {
             Try::Walk(walk) => walk.anew || best.is_some(),
         };
         let at = self.draw(usable);
-        let of_use = match (self.kinds[at].what, best) {
+        let what = self.kinds[at].what;
+        let start = match what {
+            Try::Walk(walk) if walk.anew => problem.store_all().map(Arc::new),
+            _ => best.cloned(),
+        };
+        let of_use = match (what, &start) {
             (Try::Model(shape, heads), Some(best)) => {
                 self.solve(incumbent, solving, best, (at, shape, heads), clock)?
             }
-            (Try::Model(..), None) => false,
-            (Try::Walk(walk), _) => {
-                let start = if walk.anew { problem.store_all().map(Arc::new) } else { best.cloned() };
-                match start {
-                    Some(start) => self.walk(incumbent, &start, walk, clock)?,
-                    None if best.is_none() => return Ok(false),
-                    None => false,
-                }
-            }
+            (Try::Walk(walk), Some(start)) => self.walk(incumbent, start, walk, clock)?,
+            (_, None) if best.is_none() => return Ok(false),
+            (_, None) => false,
         };
         self.kinds[at].tries += 1;
         self.useless += 1;
